@@ -1,7 +1,8 @@
 """Federated graph learning whose privacy is measured, not claimed.
 
 `securefg.run`, `securefg.audit` and `securefg.curve` do what the commands do, and give typed
-results (`securefg/api.py`). Importing securefg loads nothing else: names are found when asked for.
+results (`securefg/api.py`). `securefg.record` records any training loop.
+Importing securefg loads nothing else: names are found when asked for.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         open_run,
         run,
     )
+    from securefg.privacy.calculator import compute_epsilon, find_noise
+    from securefg.protocol.recording import record
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,10 +43,19 @@ __all__ = [
     "RunResult",
     "View",
     "audit",
+    "compute_epsilon",
     "curve",
+    "find_noise",
     "open_run",
+    "record",
     "run",
 ]
+_OUTSIDE_API = {
+    "compute_epsilon": "securefg.privacy.calculator",
+    "find_noise": "securefg.privacy.calculator",
+    "record": "securefg.protocol.recording",
+}
+"""Names that do not wait for `securefg.api`, which loads all of training."""
 
 
 def __getattr__(name: str) -> Any:
@@ -52,7 +64,7 @@ def __getattr__(name: str) -> Any:
     from securefg.foundation.extensions import require_own_packages
 
     require_own_packages()
-    return getattr(importlib.import_module("securefg.api"), name)
+    return getattr(importlib.import_module(_OUTSIDE_API.get(name, "securefg.api")), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a notebook imports: run, audit and curve as functions, with typed results."""
+"""The names that a notebook imports: run, audit and curve as functions, with typed results."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting, complain, show_line
 from securefg.cli.profile import Profile, Profiled, profiling
@@ -164,7 +163,7 @@ def audit(
 
 
 def _stored(run: Path) -> tuple[Audit, Path] | None:
-    """Return the findings of a run that was audited before; None where there are none."""
+    """Return the findings of a run that was audited before, or None where there are none."""
     from audits.findings.file import is_whole
     from audits.findings.stored import findings_of
     from audits.run import Audit
@@ -341,19 +340,6 @@ def print_findings(findings: list[Finding]) -> None:
     """Write the findings as JSON to standard output."""
     dumped = [finding.model_dump(mode="json") for finding in findings]
     sys.stdout.write(json.dumps(dumped, indent=2, allow_nan=False) + "\n")
-
-
-def show_findings(console: Console, findings: list[Finding], between: Table | None) -> None:
-    """Print a table of what was measured, a table between, and one of what was not measured."""
-    from audits.table import findings_table, not_measured_table
-
-    tables = [findings_table(findings, console.width), between]
-    if any(not finding.measured for finding in findings):
-        tables.append(not_measured_table(findings))
-    for number, table in enumerate(filter(None, tables)):
-        if number:
-            console.print()
-        console.print(table)
 
 
 def _show_paths(console: Console, run: Path, answer: Answer, page: Path | None) -> None:

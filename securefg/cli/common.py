@@ -1,4 +1,4 @@
-"""What commands share: options, exit codes, and how they speak."""
+"""Parts that commands share: options, exit codes, and how they speak."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 
+from securefg.foundation.errors import InputError
 from securefg.foundation.quoting import printable
 
 if TYPE_CHECKING:
@@ -33,8 +34,18 @@ def show_line(text: str, console: Console | None = None) -> None:
     (console or Console()).print(shown, highlight=False, markup=False, soft_wrap=True)
 
 
+def require_consent(question: str, yes: bool) -> None:
+    """Go on where the user agrees, at the terminal or by `--yes`. Exit or raise otherwise."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"{question}: found no terminal to ask at; expected --yes")
+    if not typer.confirm(printable(f"{question}; go on?")):
+        raise typer.Exit(1)
+
+
 def end_sweep(failed: Sequence[Failure], interrupted: bool) -> None:
-    """Name the points that failed; exit where there are any, or where the sweep was interrupted."""
+    """Name the points that failed. Exit where there are any, or where the sweep was interrupted."""
     for failure in failed:
         complain(f"failed: {failure.key}: {failure.reason}")
     if interrupted:

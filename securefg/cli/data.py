@@ -29,6 +29,7 @@ def check(folder: Folder, settings: Settings = None, schema: Agreed = None) -> N
     from securefg.cli.common import complain
     from securefg.data.tabular.prepare import described, prepared
     from securefg.data.tabular.schema import read_schema
+    from securefg.data.tabular.text_table import grouped
     from securefg.settings.tables import table_settings
 
     agreed = None if schema is None else read_schema(schema)
@@ -37,10 +38,10 @@ def check(folder: Folder, settings: Settings = None, schema: Agreed = None) -> N
     for row in described(made):
         table.add_row(*map(escape, row))
     Console().print(table)
-    for fault in made.faults[:MOST_FAULTS]:
-        complain(str(fault))
+    for line in grouped(made.faults)[:MOST_FAULTS]:
+        complain(line)
     if len(made.faults) > MOST_FAULTS:
-        complain(f"and {len(made.faults) - MOST_FAULTS} faults more")
+        complain(f"{len(made.faults)} faults in all")
     if made.faults:
         raise typer.Exit(2)
 

@@ -35,7 +35,7 @@ def demo() -> None:
 
 
 def _audit_run(folder: Path) -> typer.Exit | None:
-    """Audit a run; return how it ended where that was not well."""
+    """Audit a run. Return how it ended where that was not well."""
     try:
         audit(folder)
     except typer.Exit as ended:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +10,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from securefg.cli import operate
+from securefg.cli.audit import show_answer
 from securefg.cli.common import PART_FAILED
-from securefg.foundation.errors import ConfigError, RunFolderError
-from securefg.foundation.files import make_private_folder
+from securefg.cli.rehearse_deployment import rehearse_deployment
+from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import printable
 
 app = typer.Typer(help="Run across organisations, on NVIDIA FLARE.", no_args_is_help=True)
+for _command in (operate.submit, operate.status, operate.stop, operate.fetch, operate.clean):
+    app.command()(_command)
+app.command("rehearse")(rehearse_deployment)
 
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="A party's own folder.")]
-AllKits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder with all kits.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c")]
 
 
@@ -100,18 +102,29 @@ def install(
 
 
 @app.command()
-def start(kit: Kit) -> None:
+def start(
+    kit: Kit,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show FLARE's log here, and keep no console.log.")
+    ] = False,
+) -> None:
     """Run a kit's party, the server or a site, until Ctrl-C."""
+    from securefg.flare.guard.terminal import CONSOLE, fold_output
     from securefg.flare.party import command_for
 
     command = command_for(kit)
+    _say(f"{kit.name}: starts; Ctrl-C stops it; the whole log is in {kit / CONSOLE}")
+    if not verbose:
+        fold_output(kit)
     os.execv(command[0], command)
 
 
 @app.command()
 def shard(
     kit: Kit,
-    folder: Annotated[Path, typer.Argument(help="Edges, features and labels, as in docs/data.md.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Edges, features and labels (docs/reference/data.md).")
+    ],
     first_node: Annotated[
         int, typer.Option(min=0, help="Global number of the folder's node 0.")
     ] = 0,
@@ -140,7 +153,7 @@ def review(kit: Kit) -> None:
 
 @app.command()
 def check(kit: Kit) -> None:
-    """At a party: what its kit answers, listens on and keeps; exit 1 where something is wrong."""
+    """At a party: what its kit answers, listens on and keeps. Exit 1 where something is wrong."""
     from securefg.flare.posture import posture
 
     lines = posture(kit)
@@ -193,42 +206,21 @@ def ledger(kit: Kit) -> None:
 
 
 @app.command()
-def submit(
-    kits: AllKits,
-    within: Annotated[float, typer.Option(help="Seconds to wait for all sites.")] = 120.0,
-    after: Annotated[
-        int, typer.Option(min=0, help="Highest number a site has taken up, if not known here.")
-    ] = 0,
-) -> None:
-    """Start the run, or go on with it from its last checkpoint, once all sites are connected."""
-    from securefg.flare.admin import log_in
-    from securefg.flare.app_files import write_flare_job
-    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
+def scores(kit: Kit) -> None:
+    """At a site: how the released model does on its own test nodes. Nothing is sent."""
+    from securefg.flare.kits import load_site_kit
+    from securefg.site.own_scores import read_own_scores
 
-    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
-    number, folder = max(past.next_number(), after + 1), kits / "job"
-    shutil.rmtree(folder, ignore_errors=True)
-    write_flare_job(folder, plan.job(number).to_json())
-    with log_in(Kits(kits).admin, within) as admin:
-        admin.await_sites(list(plan.sites), within)
-        job_id = admin.submit(folder)
-    past.add(number, job_id)
-    _say(f"submission {number} of {plan.run}: job {job_id}")
-
-
-@app.command()
-def status(kits: AllKits) -> None:
-    """Who is connected, and how the last submission does."""
-    from securefg.flare.admin import log_in
-    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
-
-    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
-    with log_in(Kits(kits).admin) as admin:
-        connected = set(admin.sites())
-        state = admin.status(past.last) if past.all() else "nothing submitted"
-    for name in plan.sites:
-        _say(f"{name}: {'connected' if name in connected else 'not connected'}")
-    _say(f"job: {state}")
+    own = load_site_kit(kit)
+    runs = sorted((own.home / "runs").iterdir()) if (own.home / "runs").is_dir() else []
+    kept = [run for run in runs if (run / "own_scores.json").is_file()]
+    if not kept:
+        raise ConfigError(f"{kit}: found no scores; expected those of a run that has ended")
+    for run in kept:
+        _say(run.name)
+        for score in read_own_scores(run):
+            for line in score.lines:
+                _say(f"  {line}")
 
 
 @app.command()
@@ -247,39 +239,6 @@ def clock(
 
 
 @app.command()
-def fetch(
-    kits: AllKits,
-    out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the job's end.")] = 0.0,
-) -> None:
-    """Bring the run's folder here, with the transcript as the server saw it."""
-    from securefg.cli.summary import summary_table
-    from securefg.flare.admin import log_in
-    from securefg.flare.kits import SUBMISSIONS, FederationPlan, Kits, Submissions
-    from securefg.runs.folder import RunFolder
-
-    plan, past = FederationPlan.read(kits), Submissions(kits / SUBMISSIONS)
-    target = out / plan.run
-    if target.exists():
-        raise RunFolderError(f"{target} exists; move it away or name another --out")
-    with log_in(Kits(kits).admin) as admin:
-        state = admin.await_end(past.last, wait)
-        if not state.startswith("FINISHED"):
-            raise RunFolderError(f"the job is {state}; it can be fetched when it has finished")
-        found = [x for x in admin.download(past.last).rglob("securefg_run") if x.is_dir()]
-    if not found:
-        raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
-    make_private_folder(target)
-    shutil.copytree(found[0], target, dirs_exist_ok=True)
-    make_private_folder(target)  # FLARE's archive keeps no modes
-    folder = RunFolder.open(target)
-    if folder.finished:
-        _console().print(summary_table(folder.summary()))
-    _console().print(f"run     {target}", highlight=False, soft_wrap=True)
-    sys.stdout.flush()
-
-
-@app.command()
 def audit(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's own folder.")],
     only: Annotated[
@@ -291,21 +250,22 @@ def audit(
     out: Annotated[
         Path, typer.Option(help="The file that the site may pass on; nothing is sent.")
     ] = Path("site_findings.json"),
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every attack, and what does not apply.")
+    ] = False,
 ) -> None:
     """At a site: audit its own part of the run, show what it would share, and sign that."""
+    from audits.answer.build import make_answer
     from audits.findings.record import Verdict
     from audits.plan import Plan
-    from audits.site import audit_site, site_findings
-    from audits.table import findings_table, not_measured_table
+    from audits.site import audit_site, site_facts, site_findings
     from securefg.flare.kits import load_site_kit
     from securefg.site.findings import shared
 
     found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
-    console, tables = Console(markup=False), Console()  # tables escape what is not theirs
-    tables.print(findings_table(found.findings, tables.width))
-    if any(not finding.measured for finding in found.findings):
-        tables.print(not_measured_table(found.findings))
-    own = load_site_kit(kit)
+    console, own = Console(markup=False), load_site_kit(kit)
+    show_answer(console, make_answer(found.findings, site_facts(kit)), everything)
+    console.print()
     path = shared(site_findings(kit, found.findings), own.signer, out)
     console.print(
         f"These {len(found.findings)} findings, and no row of data, are in {path}, signed by "

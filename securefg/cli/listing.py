@@ -13,7 +13,7 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """A kind of thing that can be listed."""
 
     methods = "methods"
     defences = "defences"

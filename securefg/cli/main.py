@@ -23,6 +23,7 @@ from securefg.cli import (
     demo,
     deploy,
     doctor,
+    epsilon,
     explain,
     init,
     listing,
@@ -48,6 +49,7 @@ app.command()(demo.demo)
 app.command()(init.init)
 app.command()(plan.plan)
 app.command()(explain.explain)
+app.command()(epsilon.epsilon)
 app.command()(run.run)
 app.command()(audit.audit)
 app.command()(rehearse.rehearse)

@@ -8,24 +8,32 @@ from typing import Annotated
 import typer
 
 from securefg.cli.common import Overrides
+from securefg.cli.sizes import Classes, Clients, Features, Holders, Links, Nodes, Train
 
 
 def plan(
     config: Annotated[Path, typer.Argument(help="A run's YAML config.")],
     overrides: Overrides = None,
+    nodes: Nodes = None,
+    features: Features = None,
+    classes: Classes = None,
+    train: Train = None,
+    clients: Clients = None,
+    holders: Holders = None,
+    links: Links = None,
 ) -> None:
-    """Expected noise against signal, from public sizes alone; no data is read."""
+    """Expected noise against signal, from sizes alone: given here, published, or of your folder."""
     from rich.console import Console
     from rich.table import Table
 
-    from securefg.runs.choosing import settled
-    from securefg.runs.planning import WORTH, plan, published
+    from securefg.runs.planning import WORTH, plan
+    from securefg.runs.sizes import Sizes, with_sizes
     from securefg.settings.config import load_config
 
-    given = load_config(config, overrides or [])
-    info = published(given)
-    parsed = settled(given, info)
-    found = plan(parsed, info)
+    given = Sizes(nodes, features, classes, train, clients, holders, links)
+    sized = with_sizes(load_config(config, overrides or []), given)
+    parsed = sized.config
+    found = plan(parsed, sized.info, sized.training)
     table = Table(
         title=f"{found.num_training:,} of {found.num_nodes:,} nodes train, "
         f"{found.num_clients:,} clients"

@@ -22,7 +22,7 @@ Profiled = Annotated[
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process used so far. Processes that it started count once they have ended."""
+    """Resources that a process used so far. Processes that it started count once they ended."""
 
     cpu_seconds: float
     peak_gib: float

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from securefg.cli.audit import Gate, print_findings, show_findings, telling
+from securefg.cli.audit import Gate, print_findings, show_answer, telling
 from securefg.cli.common import PART_FAILED, Overrides, Quietly
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import printable
 
 if TYPE_CHECKING:
     from audits.rehearsals.rehearse import Rehearsal
+    from securefg.settings.config import RunConfig
 
 
 def rehearse(
@@ -27,6 +28,9 @@ def rehearse(
     fail_on: Annotated[
         Gate, typer.Option(case_sensitive=False, help="Exit 1 on this verdict or a worse one.")
     ] = Gate.VIOLATION,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every attack, and what does not apply.")
+    ] = False,
     overrides: Overrides = None,
     quiet: Quietly = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
@@ -46,21 +50,25 @@ def rehearse(
         )
     console = Console(stderr=as_json)
     with telling(console, "dealing out the data", quiet or as_json) as told:
-        found = carry_out(load_config(config, overrides or []), tuple(only or ()), seed, told)
+        parsed = load_config(config, overrides or [])
+        found = carry_out(parsed, tuple(only or ()), seed, told)
     if as_json:
         print_findings(found.findings)
     elif not quiet:
-        _show(console, found)
+        _show(console, parsed, found, everything)
     if fail_on is not Gate.VIOLATION and any(f.verdict is Verdict.LEAK for f in found.findings):
         raise typer.Exit(1)
     if found.failed:
         raise typer.Exit(PART_FAILED)
 
 
-def _show(console: Console, found: Rehearsal) -> None:
+def _show(console: Console, config: RunConfig, found: Rehearsal, everything: bool) -> None:
+    from audits.answer.build import facts_of_config, make_answer
     from audits.rehearsals.rehearse import lies_table
 
-    show_findings(console, found.findings, lies_table(found.findings))
+    show_answer(console, make_answer(found.findings, facts_of_config(config)), everything)
+    console.print()
+    console.print(lies_table(found.findings))
     floor = f"would take no part: {found.floor}" if found.floor else "would take part"
     text = printable(f"\na site with the default floor {floor}", keep="\n")
     console.print(text, highlight=False, markup=False)

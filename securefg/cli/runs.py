@@ -105,7 +105,7 @@ def _entry(path: Path) -> Entry:
 
 
 def removable(found: list[Entry], clean: Clean) -> list[Path]:
-    """What was written to lately may be running, and stays."""
+    """A folder that was written to lately may be running, and stays."""
     if clean is Clean.checkpoints:
         kept = [one.path / "checkpoints" for one in found if one.finished]
         return [path for path in kept if path.is_dir() and not path.is_symlink()]

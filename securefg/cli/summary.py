@@ -6,9 +6,13 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
+from securefg.data.tabular.schema import RARE_ABOVE
 from securefg.foundation.units import bytes_text
-from securefg.runs.summary import ClaimedEpsilon, Recovered, Summary
+from securefg.runs.scores import no_skill
+from securefg.runs.summary import ClaimedEpsilon, ClientAlerts, Recovered, Summary
 from securefg.settings.privacy import Unit
+
+MOST_CLIENTS = 20
 
 
 def summary_table(summary: Summary) -> Table:
@@ -19,10 +23,7 @@ def summary_table(summary: Summary) -> Table:
     for name in ("test_accuracy", "val_accuracy"):
         value = getattr(summary, name)
         table.add_row(name.replace("_", " "), "none" if value is None else f"{value:.4f}")
-    if summary.test_scores is not None:
-        for name, value in summary.test_scores.figures().items():
-            label = "always one class" if name == "majority" else f"test {name.replace('_', ' ')}"
-            table.add_row(label, f"{value:.4f}")
+    _add_scores(table, summary)
     add_epsilons(table, summary.epsilon, ".4f")
     for setting, words in summary.chosen.items():
         table.add_row("chosen", f"{setting} {words}")
@@ -33,6 +34,8 @@ def summary_table(summary: Summary) -> Table:
         table.add_row("masked", _masked_words(summary, recovered))
     if summary.masking_trusts_the_server:
         table.add_row("", "the masks trust the server to follow the protocol (malicious: false)")
+    if summary.masking_committee is not None:
+        table.add_row("opened by", summary.masking_committee)
     if summary.masking_keys == "classical":
         table.add_row("", "the masks rest on X25519 alone (keys: classical)")
     for client, reason in summary.blamed.items():
@@ -45,6 +48,37 @@ def summary_table(summary: Summary) -> Table:
         table.add_row("drop-outs", str(summary.dropped))
     table.add_row("seconds", f"{summary.seconds:.1f}")
     return table
+
+
+def _add_scores(table: Table, summary: Summary) -> None:
+    """Add every further test score beside that of always naming one class, and the alerts."""
+    found = summary.test_scores
+    if found is None:
+        return
+    for name, value in found.figures().items():
+        if name == "majority":
+            table.add_row("always one class", f"{value:.4f}")
+            continue
+        never = no_skill(found, name)
+        beside = "" if never is None else f" (always one class {never:.4f})"
+        table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}{beside}")
+    if found.majority is not None and found.majority > RARE_ABOVE:
+        for client, alerts in list(summary.alerts.items())[:MOST_CLIENTS]:
+            table.add_row(f"alerts of client {client}", _alert_words(alerts))
+
+
+def _alert_words(alerts: ClientAlerts) -> str:
+    told = alerts.first or alerts.threshold
+    kind = "first" if alerts.first else "above the threshold of validation nodes"
+    shares = [
+        f"{name} {'none' if value is None else format(value, '.2f')}"
+        for name, value in (
+            ("precision", told.precision),
+            ("recall", told.recall),
+            ("average precision", alerts.average_precision),
+        )
+    ]
+    return f"{told.alerts} {kind}: {', '.join(shares)}, of {alerts.positives} to find"
 
 
 def add_epsilons(table: Table, claims: Mapping[Unit, ClaimedEpsilon], form: str) -> None:

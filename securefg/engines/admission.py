@@ -39,7 +39,7 @@ class PlannedField:
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """What the requests of a run may hold and what they may bring, settled from public facts.
+    """A plan of what the requests of a run may hold and bring, settled from public facts.
 
     public  the sizes of the run; never the graph or the labels that a server may be entitled to
     bounds  by message kind and field; a field without a bound is not in it
@@ -78,7 +78,7 @@ class RequestPlan:
 
 @dataclass(frozen=True)
 class Expected:
-    """What an admitted request brings.
+    """A description of what an admitted request brings.
 
     reply     None where the method does not say which of its messages it is
     releases  the private fields that may leave in the reply
@@ -89,7 +89,7 @@ class Expected:
 
 
 class Admission:
-    """The checks of one host's requests. Every check raises.
+    """A set of checks of one host's requests. Every check raises.
 
     before  what this host's clients released in earlier attempts
     """
@@ -129,7 +129,7 @@ class Admission:
 
     @property
     def num_nodes(self) -> int:
-        """The size of the global index of nodes, as planned."""
+        """Return the size of the global index of nodes, as planned."""
         return self._plan.public.num_nodes
 
     def check_release(self, release: Message) -> None:
@@ -155,7 +155,7 @@ class Admission:
         self._method.check_fit(self._settings, self._plan.public, message)
 
     def expect(self, request: Message, turn: Turn) -> Expected:
-        """Return what the request brings; raise unless the run's plan has it, this often."""
+        """Return what the request brings. Raise unless the run's plan has it, this often."""
         reply = self._method.reply_to(request)
         if reply is None:  # the method does not say: the reply may hold any planned field
             return Expected(None, self._releases(self._plan.planned, turn))
@@ -193,7 +193,7 @@ class Admission:
 
 
 def _is_all_private(reply: type[Message]) -> bool:
-    """Whether a reply cannot do without what comes from data."""
+    """Return whether a reply cannot do without what comes from data."""
     required = [d for name, d in reply.declarations.items() if name not in reply.optional]
     return any(d.is_private for d in required) or all(
         d.is_private for d in reply.declarations.values()

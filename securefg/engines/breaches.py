@@ -19,7 +19,7 @@ FAILED: Final = "failed"
 
 
 def note_failure(host: str, error: Exception) -> str:
-    """Log which error a host raised, and where; returns the reason that is recorded."""
+    """Log which error a host raised, and where. Return the reason that is recorded."""
     places = traceback.extract_tb(error.__traceback__)
     where = f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"
     logging.getLogger(__name__).warning(f"{host}: {type(error).__name__} at {where}")
@@ -32,7 +32,8 @@ def breach(error: Exception) -> dict[str, Any]:
 
 
 def raise_breach(header: dict[str, Any]) -> None:
-    """A breach of the rules at a host ends the run here as it would in one process."""
+    """Raise the breach of the rules that a host reported, as it would end the run in one
+    process."""
     if "breach" in header:
         name = str(header["breach"])
         kind = getattr(errors, name, getattr(secagg_errors, name, None))

@@ -28,16 +28,15 @@ from securefg.protocol.arrays import write_arrays
 from securefg.protocol.codec import Body, Clients, Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.secagg import messages as secagg_messages
-from securefg.secagg.client import SecureClients
+from securefg.secagg.forms import STAGES
+from securefg.secagg.masking_clients import MaskingClients
 from securefg.secagg.ring import to_ring
 from securefg.secagg.statements import request_hash
-
-STAGES = {message.kind: message for message in secagg_messages.MESSAGES}
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """A request that passed every check; nothing was computed for it.
+    """A request that passed every check. Nothing was computed for it.
 
     releases       what may leave in its reply
     is_stage       a stage of secure aggregation, made of keys: no host sees it
@@ -55,7 +54,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One host with its name, its clients, and the only channel that its replies can take."""
+    """A host with its name, its clients, and the only channel that its replies can take."""
 
     name: HostId
     clients: Clients
@@ -64,7 +63,7 @@ class Endpoint:
     channel: Channel
     admission: Admission
     attempt: int = 1
-    secure: SecureClients | None = None
+    secure: MaskingClients | None = None
 
     def answer(self, framed: Body) -> Answer:
         """Check a request, let the host answer it, and return the sealed reply."""
@@ -73,7 +72,8 @@ class Endpoint:
     # ------------------------------------------------------------------------- before the host
 
     def admit(self, framed: Body) -> Admitted:
-        """Check a request completely; raises what is wrong with it, and no host was called."""
+        """Check a request completely, before any host is called, and raise an error for any
+        fault."""
         envelope = codec.unframe(framed)
         if not envelope.clients.within(self.clients):
             raise ProtocolError(f"{self.name} was asked for the clients {envelope.clients}")
@@ -96,14 +96,14 @@ class Endpoint:
         return Admitted(envelope, turn, opened, expected.reply, expected.releases)
 
     def _admit_redo(self, message: Message, turn: Turn, expected: Expected) -> None:
-        """Only what was answered under masks may be asked for again."""
+        """Raise ProtocolError unless the repeated request was answered under masks."""
         if self.secure is None or expected.reply is None:
             raise ProtocolError(f"{message.kind}: found a request to do it again; expected none")
         self._refuse_personal(self.secure, message)
         self.secure.check_redo(request_hash(message), expected.reply.kind, turn)
 
     def _admit_session(self, message: Message, turn: Turn, expected: Expected) -> None:
-        """The request must be the one that the open session was made for."""
+        """Raise an error unless the request is the one that the open session was made for."""
         if self.secure is None:
             return
         self._refuse_personal(self.secure, message)
@@ -122,19 +122,19 @@ class Endpoint:
         self.secure.check_reply(reply.kind, turn, constants)
         self.secure.check_request(request_hash(message))
 
-    def _refuse_personal(self, secure: SecureClients, message: Message) -> None:
+    def _refuse_personal(self, secure: MaskingClients, message: Message) -> None:
         """Refuse rows for single clients, unless noise covers an upload whatever was asked."""
         if not self.channel.policy.is_steering_covered:
             secure.refuse_personal(message)
 
     def _is_constant(self, reply: type[Message], name: str) -> bool:
-        """As `mask_context` has it: what never changes, and carries no noise."""
+        """Return whether a field never changes and carries no noise, as `mask_context` has it."""
         masked = self.channel.policy.mask(reply, name)
         is_bare = masked is not None and masked.rule.is_bare
         return is_bare and reply.declarations[name].constant
 
     def _opened(self, request: Message, turn: Turn) -> Message:
-        """The request, with the sums that only their recipients can read opened."""
+        """Return the request, with the sums that only their recipients can read opened."""
         opened = {
             name: self._own_sums(declaration.opens, getattr(request, name), turn)
             for name, declaration in request.declarations.items()
@@ -155,7 +155,7 @@ class Endpoint:
         return masked.decode(rows, values.shape)
 
     def admit_release(self, framed: Body) -> Message:
-        """Return a model that is to be scored, checked; no host was called."""
+        """Return a model that is to be scored, after its checks. No host was called."""
         envelope = codec.unframe(framed)
         release = codec.decode(envelope.body, self.method.message(envelope.kind))
         self.admission.check_release(release)
@@ -172,7 +172,9 @@ class Endpoint:
         envelope = replace(
             admitted.envelope, sender=self.name, receiver="server", kind=reply.kind, body=b""
         )
-        return Answer(codec.frame_fields(envelope, sealed.fields), sealed.releases)
+        enclosed = {} if self.secure is None else self.secure.enclose_keys(reply.kind)
+        fields = {**sealed.fields, **codec.enclosed_names(enclosed)}
+        return Answer(codec.frame_fields(envelope, fields), sealed.releases)
 
     def _reply(self, admitted: Admitted) -> Message:
         message, turn = admitted.message, admitted.turn
@@ -196,7 +198,7 @@ class Endpoint:
         return self.score(self.admit_release(framed), at_end)
 
     def _counted(self, admitted: Admitted) -> Message:
-        """The constants that the plan of the run has, from the host that knows them all."""
+        """Return the constants that the plan of the run has, from the host that knows them all."""
         assert admitted.reply is not None
         known = self.host.constants(self.admission.num_nodes, admitted.turn)
         planned = [r.mechanism.field.partition(".")[2] for r in admitted.releases]
@@ -218,7 +220,7 @@ class Endpoint:
         write_atomically(self._path(folder), state, mode=PRIVATE)
 
     def load(self, folder: Path) -> None:
-        """Take up the host's state where there is one; raise for another host's."""
+        """Take up the host's state where there is one. Raise for another host's."""
         path = self._path(folder)
         try:
             if path.exists():

@@ -20,14 +20,16 @@ from securefg.privacy.ledger import Ledger, Release, read_ledger
 from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from securefg.privacy.policy import Policy
 from securefg.protocol.codec import Clients
-from securefg.secagg.client import SecureClients
+from securefg.secagg.committee.sealing import MemberKey
+from securefg.secagg.forms import make_clients
 from securefg.secagg.keys import load_identities
+from securefg.secagg.masking_clients import MaskingClients
 from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
 class HostSpec:
-    """Everything a host needs but its data."""
+    """A specification with everything a host needs but its data."""
 
     name: str
     clients: Clients
@@ -41,6 +43,7 @@ class HostSpec:
     identity_file: Path | None = None
     roster: tuple[bytes, ...] = ()
     memory_file: Path | None = None
+    member_keys: tuple[MemberKey, ...] = ()
 
 
 def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
@@ -76,25 +79,30 @@ def build_endpoint(spec: HostSpec, shards: Sequence[Shard]) -> Endpoint:
     return endpoint
 
 
-def _secure_clients(spec: HostSpec) -> SecureClients | None:
+def _secure_clients(spec: HostSpec) -> MaskingClients | None:
     settings = spec.config.privacy.secure_aggregation
     if settings is None or spec.identity_file is None:
         return None
-    return SecureClients(
+    return make_clients(
         settings,
         spec.config.hash,
         load_identities(spec.identity_file, spec.clients),
         spec.roster,
+        spec.member_keys,
+        spec.identity_file.parent,
         spec.policy.least_survivors,
-        cohorts=spec.policy.cohorts,
-        memory_file=spec.memory_file,
-        rounds=spec.policy.rounds,
+        spec.policy.cohorts,
+        spec.memory_file,
+        spec.policy.rounds,
     )
 
 
 def _refuse_state(host: Host, method: str) -> None:
-    """A masked reply may depend on the request that its session is bound to, and on own data: what
-    a client keeps of earlier requests, others need not have been told."""
+    """Raise MaskingRefused if a host keeps state under masks.
+
+    A masked reply may depend on the request that its session is bound to, and on own data. Other
+    clients need not have been sent the earlier requests that a client remembers.
+    """
     kept = sorted(host.state())
     if kept:
         raise MaskingRefused(
@@ -119,13 +127,14 @@ def require_memory(endpoint: Endpoint, booked: Iterable[Release]) -> None:
 
 
 def noise_source(config: RunConfig) -> NoiseSource:
-    """Where the hosts of a run draw their noise from."""
+    """Return the source from which the hosts of a run draw their noise."""
     if config.privacy.noise_rng == "seeded":
         return SeededNoise(derive_seed(config.seed, "noise"))
     return SystemNoise()
 
 
 def _booked_before(spec: HostSpec) -> list[Release]:
-    """What this host's clients released before, so that its channel can refuse on its own."""
+    """Return what this host's clients released before, so that its channel can refuse on its
+    own."""
     own = set(spec.clients.numbers())
     return [r for r in read_ledger(spec.ledger_path) if own & set(r.clients.numbers())]

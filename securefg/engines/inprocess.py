@@ -21,6 +21,7 @@ class InProcess(Engine):
         self.hosts = {endpoint.name: endpoint.clients for endpoint in endpoints}
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
+        """Carry each framed request to its host, and return the answers."""
         return {name: self._answer(name, framed) for name, framed in requests.items()}
 
     def _answer(self, name: HostId, framed: Body) -> Answer | Dropped:
@@ -34,15 +35,19 @@ class InProcess(Engine):
             return Dropped(name, self.hosts[name], note_failure(name, error))
 
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        """Return the scores of a released model on every client's own nodes."""
         return [s for e in self._endpoints.values() for s in e.measure(release, at_end)]
 
     def save(self, folder: Path) -> None:
+        """Write every host's private state under `folder`."""
         for endpoint in self._endpoints.values():
             endpoint.save(folder)
 
     def load(self, folder: Path) -> None:
+        """Take up every host's state from `folder`."""
         for endpoint in self._endpoints.values():
             endpoint.load(folder)
 
     def close(self) -> None:
+        """Forget the hosts."""
         self._endpoints = {}

@@ -1,6 +1,6 @@
 """A process that has imported what a host needs, holds nobody's data, and forks hosts from there.
 
-Importing PyTorch costs seconds; with a nursery a run pays them once, not once per host. It is a new
+Importing PyTorch costs seconds. With a nursery a run pays them once, not once per host. It is a new
 interpreter, so that no object of its parent's is reachable from a host. A host's own process builds
 the host and answers until it is told to close (`serve`).
 """
@@ -39,7 +39,7 @@ MOST_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Child:
-    """A host's process; it stays a child of the nursery, which alone may wait for it."""
+    """A host's process. It stays a child of the nursery, which alone may wait for it."""
 
     pid: int
     nursery: Nursery
@@ -50,7 +50,7 @@ class Child:
 
 
 class Nursery:
-    """The parent's side of it."""
+    """A parent's side of the nursery."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -62,11 +62,12 @@ class Nursery:
 
     @property
     def usable(self) -> bool:
-        """Whether it lives and is this process's own, not that of one we were forked from."""
+        """Return whether it lives and is this process's own, not that of one we were forked
+        from."""
         return self._owner == os.getpid() and self._process.poll() is None
 
     def born(self, end: socket.socket, warm: Sequence[str] = ()) -> Child:
-        """A host's process on this end of a socket, with our present paths and environment.
+        """Return a host's process on this end of a socket, with our present paths and environment.
 
         warm  modules of ours or of libraries, which the nursery imports for all of its hosts
         """
@@ -90,7 +91,8 @@ class Nursery:
             os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """It ends when nobody holds the other end of its socket; so do its hosts with theirs."""
+        """End the nursery. It ends when nobody holds the other end of its socket, and its hosts end
+        likewise."""
         if self._owner == os.getpid():
             self._control.close()
             self._process.kill()
@@ -101,7 +103,7 @@ _nurseries: list[Nursery] = []
 
 
 def nursery() -> Nursery:
-    """This process's own, started when it is first needed."""
+    """Return this process's own nursery, started when it is first needed."""
     if not _nurseries or not _nurseries[-1].usable:
         _close()
         _nurseries.append(Nursery())

@@ -1,8 +1,9 @@
-"""Frames between two processes of one machine: a small one through their socket, a large one in
-memory that its sender writes once and its receiver reads where it lies.
+"""Frames between two processes of one machine, through their socket or in shared memory.
 
-Such memory has no name (Linux memfd): it is gone with the last process that holds it, however that
-process ends. It is sealed before it is passed on, so nobody can change or cut what is being read.
+A small frame goes through the socket. A large frame lies in memory that its sender writes once and
+its receiver reads in place. This memory has no name (Linux memfd): it is gone with the last process
+that holds it, however that process ends. It is sealed before it is passed on, so nobody can change
+or cut what is being read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CAN_SHARE = hasattr(os, "memfd_create")
 
 
 def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
-    """Send a header and a blob; a large blob goes through shared memory."""
+    """Send a header and a blob. A large blob goes through shared memory."""
     shared = _CAN_SHARE and len(blob) >= LARGE
     pipe.send_bytes(json.dumps({"shared": shared, "header": header}, allow_nan=False).encode())
     if not shared:
@@ -42,7 +43,8 @@ def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
 
 
 def receive(pipe: Connection) -> tuple[dict[str, Any], Body]:
-    """A header and its blob, which cannot be written to; memory goes back with its last view."""
+    """Return a header and its blob, which cannot be written to. Memory goes back with its last
+    view."""
     told = json.loads(pipe.recv_bytes())
     if not told["shared"]:
         return told["header"], pipe.recv_bytes()
@@ -72,6 +74,6 @@ def _written(blob: Body) -> int:
 
 @contextlib.contextmanager
 def _socket(pipe: Connection) -> Any:
-    """A pipe's socket, which alone can carry descriptors."""
+    """Return a pipe's socket, which alone can carry descriptors."""
     with socket.socket(fileno=os.dup(pipe.fileno())) as line:
         yield line

@@ -1,7 +1,7 @@
 """Every host in a process of its own, which gets its shard from a file and nothing else.
 
 A socket, or memory passed over it (`pipes.py`), carries the same framed bytes as any engine, behind
-a one-line JSON header for control; no object of the parent's is reachable from a host, so a method
+a one-line JSON header for control. No object of the parent's is reachable from a host, so a method
 that shares memory by accident fails here. A process that dies is a drop-out, for the rest of the
 run.
 """
@@ -28,7 +28,7 @@ from securefg.settings.methods import SHIPPED
 
 
 class Processes(Engine):
-    """The parent's side: one pipe and one process per host."""
+    """A parent's side: one pipe and one process per host."""
 
     def __init__(
         self, specs: Sequence[HostSpec], shard_files: Sequence[Path], timeout: float
@@ -47,21 +47,26 @@ class Processes(Engine):
             raise
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
+        """Carry each framed request to its host's process, and return the answers."""
         for name, framed in requests.items():
             self._send(name, {"do": "answer"}, framed)
         return {name: self._answer(name) for name in requests}
 
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
+        """Return the scores of a released model on every client's own nodes."""
         headers = self._ask_all({"do": "measure", "at_end": at_end}, release)
         return [LocalScore(**score) for header in headers for score in header["scores"]]
 
     def save(self, folder: Path) -> None:
+        """Let every host write its private state under `folder`."""
         self._ask_all({"do": "save", "folder": str(folder)})
 
     def load(self, folder: Path) -> None:
+        """Let every host take up its state from `folder`."""
         self._ask_all({"do": "load", "folder": str(folder)})
 
     def close(self) -> None:
+        """End all hosts' processes."""
         for name in list(self._pipes):
             self._send(name, {"do": "close"})
         for worker in self._workers.values():
@@ -72,7 +77,7 @@ class Processes(Engine):
 
     @property
     def pids(self) -> dict[HostId, int]:
-        """The process of every host, by name."""
+        """Return the process of every host, by name."""
         return {name: worker.pid for name, worker in self._workers.items()}
 
     def _send(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:
@@ -115,19 +120,20 @@ class Processes(Engine):
         return self._await_all()
 
     def _await_all(self) -> list[dict[str, Any]]:
-        """One header from every host that is alive."""
+        """Return one header from every host that is alive."""
         received = [self._receive(name) for name in list(self._pipes)]
         return [found[0] for found in received if found is not None]
 
 
 def shared_imports(config: RunConfig) -> list[str]:
-    """What every host of such a run needs: our own modules and libraries, nothing of a user's."""
+    """Return what every host of this run needs: our own modules and libraries, nothing of a
+    user's."""
     found = [SHIPPED[config.method.name]] if config.method.name in SHIPPED else []
     return [*found, *config.method.libraries(config.training.noise_in_training is not None)]
 
 
 def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
-    """A host on one end of a socket. The caller's main module plays no part in it."""
+    """Return a host on one end of a socket. The caller's main module plays no part in it."""
     ours, theirs = socket.socketpair()
     worker = nursery().born(theirs, shared_imports(spec.config))
     theirs.close()

@@ -26,7 +26,7 @@ CENSUS: Final = "census."
 
 
 class Ask(Protocol):
-    """Sends a request to clients, by default to all, and gathers their replies."""
+    """A function that sends a request to clients, by default to all, and gathers their replies."""
 
     def __call__(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]: ...
 
@@ -73,7 +73,7 @@ def _as_sent(
 
 
 def summable_rows_of(request: Message) -> Tensor | None:
-    """Return the rows that a request lets into sums; None where it does not say."""
+    """Return the rows that a request lets into sums, or None if it does not say."""
     name = _limit_of(type(request))
     return None if name is None else getattr(request, name)
 
@@ -87,7 +87,7 @@ def _limit_of(request: type[Message]) -> str | None:
 
 
 class Censuses:
-    """The constants that were counted, and the asks that they stand around.
+    """A record of the constants that were counted, and of the asks that they stand around.
 
     ask  sends a request as it is and gathers the replies, through masks where there are any
     """
@@ -136,13 +136,13 @@ class Censuses:
             self._counted.setdefault(kind, {})[name] = total
 
     def facts(self) -> dict[str, float]:
-        """Figures for the summary: the share of nodes whose rows may be summed."""
+        """Return figures for the summary: the share of nodes whose rows may be summed."""
         share = self._share_summed
         return {} if share is None else {"share_of_nodes_released": share}
 
 
 def counted(replies: Replies[M]) -> State:
-    """Return the sums of a census; sizes and holders are whole numbers."""
+    """Return the sums of a census. Sizes and holders are whole numbers."""
     found: State = {}
     assert replies.message is not None
     for name, value in replies.message.values().items():

@@ -25,6 +25,7 @@ from securefg.protocol import codec
 from securefg.protocol.arrays import all_finite, num_rows
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message, Value
+from securefg.secagg.committee import messages as committee_messages
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.messages import KEY_MESSAGES
 from securefg.secagg.ring import RingArray, from_ring
@@ -32,22 +33,23 @@ from securefg.secagg.ring import RingArray, from_ring
 
 @dataclass(frozen=True)
 class Sealed:
-    """Fields that may leave, and what was booked for them. Encode them before the host goes on: an
-    array that no rule changed is still the host's own."""
+    """A set of fields that may leave, and what was booked for them. Encode them before the host
+    goes on: an array that no rule changed is still the host's own."""
 
     fields: Mapping[str, Value] = field(repr=False)
     releases: list[Release]
 
     @property
     def body(self) -> bytes:
-        """The fields, encoded."""
+        """Return the fields, encoded."""
         return codec.encode_fields(self.fields)
 
 
 class Masker(Protocol):
-    """Puts the masks of the open session on rows of ring elements, in place."""
+    """An object that puts the masks of the open session on rows of ring elements, in place."""
 
-    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None: ...
+    def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
+        """Add the masks of these clients to the rows of ring elements, in place."""
 
 
 class Channel:
@@ -73,7 +75,7 @@ class Channel:
         admitted: list[Release] | None = None,
         request: Message | None = None,
     ) -> Sealed:
-        """The reply with its rules applied, and what was booked for it.
+        """Return the reply with its rules applied, and what was booked for it.
 
         request   what the reply answers
         admitted  what the request may release, where its budget was checked before the host saw it;
@@ -112,7 +114,8 @@ class Channel:
                 )
 
     def _checked(self, message: Message, name: str, value: Tensor) -> Tensor:
-        """The field, with 0 in place of NaN and infinity where a rule or a mask applies to it.
+        """Return the field, with 0 in place of NaN and infinity where a rule or a mask applies to
+        it.
 
         Nothing is raised on a value before its noise: an error would tell of the data what noise
         and masks hide. A field that leaves as it is keeps such numbers, since its reader sees all
@@ -169,7 +172,7 @@ class Channel:
 def mask_context(
     message: Message | type[Message], name: str, round: int, masked: MaskedField, length: int
 ) -> MaskContext:
-    """What a mask key serves: both sides must name it alike."""
+    """Return what a mask key serves: both sides must name it alike."""
     bits, recipients = masked.grid.ring.bits, masked.recipients
     constant = message.declarations[name].constant and masked.rule.is_bare
     return MaskContext(round, message.kind, name, length, bits, recipients, constant)
@@ -196,10 +199,12 @@ def check_budget(
 
 
 def _refuse_unsealed(message: Message, turn: Turn) -> None:
-    """Nothing that comes from data may leave beside the rules: a reply has no personal field, and
-    its public ones hold no array, no word and no number but the round's. Keys and signatures of
-    secure aggregation are no data."""
-    if isinstance(message, KEY_MESSAGES):
+    """Raise an error if anything from data would leave beside the rules.
+
+    A reply has no personal field, and its public ones hold no array, no word and no number but the
+    round's. Keys and signatures of secure aggregation are no data.
+    """
+    if isinstance(message, (*KEY_MESSAGES, *committee_messages.KEY_MESSAGES)):
         return
     for name, value in message.values().items():
         scope = message.declarations[name].scope

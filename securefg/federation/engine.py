@@ -1,4 +1,5 @@
-"""What an engine is: it carries framed messages to hosts and brings back answers or drop-outs."""
+"""The contract of an engine: it carries framed messages to hosts and brings back answers or
+drop-outs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Clients that did not answer, and why, in words without any private value."""
+    """A set of clients that did not answer, and why, in words without any private value."""
 
     host: HostId
     clients: Clients
@@ -32,7 +33,7 @@ class Dropped:
 
 
 class Engine(ABC):
-    """Runs hosts. `hosts` names them and the clients that each of them runs.
+    """An engine that runs hosts. `hosts` names them and the clients that each of them runs.
 
     peers_may_lie  the hosts are other parties': a reply that breaks the rules is a drop-out; in an
                    engine of one's own it is a bug
@@ -43,7 +44,7 @@ class Engine(ABC):
 
     @abstractmethod
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
-        """Carry each framed request to its host; every host asked is in the result."""
+        """Carry each framed request to its host. Every host asked is in the result."""
 
     @abstractmethod
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
@@ -54,11 +55,11 @@ class Engine(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Every host writes its private state into a file of its own under `folder`."""
+        """Let every host write its private state into a file of its own under `folder`."""
 
     @abstractmethod
     def load(self, folder: Path) -> None:
-        """Every host takes up its state; one that had died before comes back as new."""
+        """Let every host take up its state. A host that had died before comes back as new."""
 
     @abstractmethod
     def close(self) -> None:

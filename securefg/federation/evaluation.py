@@ -1,8 +1,8 @@
 """Scores: how good a released model is, on the union graph or on each client's own nodes.
 
-Evaluation belongs to the experiment, not to the federation: it sees the held-out labels, the
-server does not. Of all this only the validation score comes back into a run, through early
-stopping; no epsilon covers that, and the report says so.
+Evaluation belongs to the experiment, not to the federation: it sees the held-out labels, the server
+does not. Only the validation score comes back into a run, through early stopping. No epsilon covers
+that, and the report says so.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import Graph, Split
+from securefg.federation.alerts import AlertCounts, count_alerts
 from securefg.federation.quality import (
     Confusion,
     Quality,
@@ -57,6 +58,8 @@ class LocalScore:
     val_confusion, test_confusion  counts by true and predicted class, row by row; None where there
                  are many clients; no deployed site tells them
     val_ranks, test_ranks  ROC AUC and average precision, where a client has nodes of two classes
+    val_precision, test_precision  average precision as a deployed site tells it, in coarse steps
+    alerts       of two classes, how the second's nodes are ranked; no deployed site tells it
     rows         what the experiment compares between clients (a method's `compare`); client data,
                  so no deployed site tells it
     """
@@ -75,13 +78,22 @@ class LocalScore:
     test_confusion: Confusion | None = None
     val_ranks: Ranks | None = None
     test_ranks: Ranks | None = None
+    val_precision: float | None = None
+    test_precision: float | None = None
+    alerts: AlertCounts | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.alerts, dict):  # as it comes from another process
+            object.__setattr__(self, "alerts", AlertCounts(**self.alerts))
 
     @property
     def test_accuracy(self) -> float | None:
+        """Return the share of right test nodes, or None if the client has none."""
         return self.test_correct / self.test_count if self.test_count else None
 
     def reached(self, monitor: str) -> float:
-        """The client's own score by which it keeps a model; accuracy where it has no other."""
+        """Return the client's own score by which it keeps a model. Accuracy where it has no
+        other."""
         if monitor == "val_loss":
             return -self.val_loss
         by_rank = {"val_roc_auc": 0, "val_average_precision": 1}
@@ -91,19 +103,19 @@ class LocalScore:
 
 
 class Evaluator(ABC):
-    """Scores what a server released."""
+    """A scorer of what a server released."""
 
     @abstractmethod
     def score(self, release: Message) -> Scores:
         """Score a released model."""
 
     def answers(self, release: Message) -> Tensor | None:
-        """What the released model says of every node when queried: logits, (N, C)."""
+        """Return the released model's logits for every node when queried, (N, C), or None."""
         return None
 
 
 class UnionGoal(Evaluator):
-    """The released model on the union graph.
+    """A released model on the union graph.
 
     logits  the answers for all nodes, from what was released
     """
@@ -122,7 +134,7 @@ class UnionGoal(Evaluator):
 
 @torch.no_grad()
 def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:
-    """Scores of a node classifier over the three masks."""
+    """Return scores of a node classifier over the three masks."""
     correct = logits.argmax(-1) == labels
     return Scores(
         train_loss=_loss(logits, labels, split.train),
@@ -136,6 +148,7 @@ def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:
 
 @torch.no_grad()
 def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> LocalScore:
+    """Return one client's scores from logits (n, C), labels (n,) and the split of its nodes."""
     correct = logits.argmax(-1) == labels
     return LocalScore(
         client=client,
@@ -149,6 +162,7 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
         test_confusion=_confusion(logits, labels, split.test),
         val_ranks=ranks_of(logits, labels, split.val),
         test_ranks=ranks_of(logits, labels, split.test),
+        alerts=count_alerts(logits, labels, split),
     )
 
 
@@ -156,7 +170,8 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
 def score_clients(
     clients: list[int], logits: Tensor, labels: Tensor, split: Split
 ) -> list[LocalScore]:
-    """Scores of many clients at once: logits (n, S, C), labels (-1: none) and masks (n, S)."""
+    """Return scores of many clients at once: logits (n, S, C), labels (-1: none) and masks (n,
+    S)."""
     logits, labels, split = logits.cpu(), labels.cpu(), split.to("cpu")
     losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-1)
     correct = logits.argmax(-1) == labels
@@ -177,8 +192,9 @@ def score_clients(
 
 
 def pool(scores: list[LocalScore]) -> Scores:
-    """All clients' held-out nodes together: a node that two clients hold counts twice. Ranks are
-    of each client's own model among its own nodes; their mean counts every client by these."""
+    """Return the score over all clients' held-out nodes. A node that two clients hold counts twice.
+    Ranks are of each client's own model among its own nodes, and their mean weights clients by
+    these."""
     val_count = sum(s.val_count for s in scores)
     test_count = sum(s.test_count for s in scores)
     train_count = sum(s.train_count for s in scores)
@@ -187,13 +203,15 @@ def pool(scores: list[LocalScore]) -> Scores:
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
-        val=_pooled([(s.val_confusion, s.val_ranks, s.val_count) for s in scores]),
-        test=_pooled([(s.test_confusion, s.test_ranks, s.test_count) for s in scores]),
+        val=_pooled([(s.val_confusion, s.val_ranks, s.val_count) for s in scores])
+        or _told([(s.val_precision, s.val_count) for s in scores]),
+        test=_pooled([(s.test_confusion, s.test_ranks, s.test_count) for s in scores])
+        or _told([(s.test_precision, s.test_count) for s in scores]),
     )
 
 
 def area_under_curve(margins: Tensor, labels: Tensor) -> float:
-    """ROC AUC: the chance that a node of class 1 has a larger margin than one of class 0."""
+    """Return ROC AUC: the chance that a node of class 1 has a larger margin than one of class 0."""
     ranks = torch.from_numpy(average_ranks(margins.numpy()))
     positive = labels == 1
     above, below = int(positive.sum()), int((~positive).sum())
@@ -203,13 +221,22 @@ def area_under_curve(margins: Tensor, labels: Tensor) -> float:
 
 
 def _pooled(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Quality | None:
-    """None where any client's counts are not known."""
+    """Return the sum of all clients' counts, or None if any client's counts are not known."""
     known = [found for found, _, _ in clients if found is not None]
     if not known or len(known) < len(clients):
         return None
     found = quality_of(torch.tensor(known).sum(0))
     ranks = mean_ranks([(pair, count) for _, pair, count in clients if pair is not None])
     return None if found is None else found.with_ranks(ranks)
+
+
+def _told(clients: list[tuple[float | None, int]]) -> Quality | None:
+    """Return the mean of the average precisions that sites told, or None if none did."""
+    known = [(value, count) for value, count in clients if value is not None]
+    total = sum(count for _, count in known)
+    if not total:
+        return None
+    return Quality(average_precision=sum(value * count for value, count in known) / total)
 
 
 def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
@@ -219,7 +246,8 @@ def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
 
 
 def _confusions(logits: Tensor, labels: Tensor, mask: Tensor) -> list[Confusion]:
-    """Of every client: a client's labels are classes of its own among all clients' classes."""
+    """Return the confusion counts of every client. A client's labels are among all clients'
+    classes."""
     clients, samples = mask.nonzero(as_tuple=True)
     num_clients, _, num_classes = logits.shape
     predicted = logits.argmax(-1)[clients, samples]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.journal import Entry, Journal, entry_digest, without_rows
 from securefg.federation.peers import check_claims, check_finite, due, odd_ones
-from securefg.federation.recorder import BLAMED, Recorder, Traffic
+from securefg.federation.recorder import BLAMED, SUSPECTED, Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
@@ -29,31 +29,23 @@ from securefg.protocol.arrays import Stored, all_finite, concatenated
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
+from securefg.secagg.forms import OpenedSums, Secure, SumCollector, make_collector
 from securefg.secagg.messages import REDO, Redone
 from securefg.secagg.ring import from_ring
-from securefg.secagg.server import Aggregator, Opened
 from securefg.secagg.statements import request_hash
-from securefg.settings.secagg import SecureAggregationSettings
 
 M = TypeVar("M", bound=Message)
 UPLOAD_STEP = 4
 """Of a masked session: keys, roster, shares come before; seeded noise is drawn by the step."""
 
 
-@dataclass(frozen=True)
-class Secure:
-    """What the server needs to drive secure aggregation; nothing of it is secret."""
-
-    settings: SecureAggregationSettings
-    config_hash: str
-    identities: Sequence[bytes]
-
-
 class Federation(Cohort):
-    """Asks hosts through the engine, records both ways, and books what was released.
+    """A federation that asks hosts through the engine, records both ways, and books what was
+    released.
 
     keep_body  whether a round's bodies stay in the transcript
     blamed     clients that broke sessions before a restart, and are asked no more
+    suspected  how often clients kept a key closed in a dispute before a restart
     """
 
     def __init__(
@@ -67,20 +59,23 @@ class Federation(Cohort):
         secure: Secure | None = None,
         journal: Journal | None = None,
         blamed: Mapping[int, str] | None = None,
+        suspected: Mapping[int, int] | None = None,
     ) -> None:
         self._journal = journal or Journal()
-        self._aggregator = None
+        self._aggregator: SumCollector | None = None
+        self._committee_words = None if secure is None else secure.committee_words()
+        self._has_enclosures = secure is not None and secure.has_enclosures
         if secure is not None:
-            self._aggregator = Aggregator(
-                secure.settings,
-                secure.config_hash,
-                secure.identities,
+            self._aggregator = make_collector(
+                secure,
                 self.exchange,
                 policy.least_survivors,
                 policy.cohorts,
                 self._blame,
+                self._suspect,
             )
             self._aggregator.blamed.update(blamed or {})
+            self._aggregator.silences.update(suspected or {})
         numbers = np.concatenate([clients.array() for clients in engine.hosts.values()])
         if not np.array_equal(numbers, np.arange(len(numbers))):
             raise ProtocolError("hosts must hold the clients 0, 1, 2, … in ascending order")
@@ -100,7 +95,7 @@ class Federation(Cohort):
 
     @property
     def traffic(self) -> Traffic:
-        """The bytes and drop-outs so far."""
+        """Return the bytes and drop-outs so far."""
         return self._recorder.traffic
 
     def take_up(self, traffic: Traffic) -> None:
@@ -123,7 +118,7 @@ class Federation(Cohort):
         return self.exchange(request, reply, clients)
 
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
-        """Standard deviation of the noise on every number of a sum."""
+        """Return standard deviation of the noise on every number of a sum."""
         if replies.message is None:
             return 0.0
         rule = self._policy.rule(type(replies.message), field)
@@ -133,7 +128,7 @@ class Federation(Cohort):
     def exchange(
         self, request: Message, reply: type[M], clients: Clients | None = None
     ) -> Replies[M]:
-        """One request, one reply from each: masked fields stay masked."""
+        """Send one request and return one reply from each client. Masked fields stay masked."""
         return self._exchange(request, reply, clients)
 
     def _exchange(
@@ -150,7 +145,8 @@ class Federation(Cohort):
         return self._receive(reply, asked, answers)
 
     def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
-        """One session of secure aggregation around the ask; of masked fields only sums come out."""
+        """Run one session of secure aggregation around the ask. Masked fields give only their
+        sums."""
         assert self._aggregator is not None
         self._masked_asks += 1
         self._session_start = self._step
@@ -176,7 +172,10 @@ class Federation(Cohort):
             if aborted is not None:
                 raise aborted
         except RoundAborted as error:
-            self._note(note(0, self._step, Clients(()), {}, {}, str(error)))
+            entry = note(0, self._step, Clients(()), {}, {}, str(error))
+            digest = entry_digest(self._round, self._masked_asks, entry)
+            self._recorder.aborted(self._round, self._step, digest)
+            self._note(entry)
             raise
         self._note(entry)
         return replace(replies, sums=sums)
@@ -185,8 +184,8 @@ class Federation(Cohort):
         self._journal.write(self._round, self._masked_asks, entry)
 
     def _taken_up(self, request: Message, reply: type[M], digest: str, before: Entry) -> Replies[M]:
-        """A session that ended before a crash is not held again: its outcome stands. The hosts
-        handle the request once more and keep what they make of it to themselves."""
+        """Return the outcome of a session that ended before a crash, which is not held again. The
+        hosts handle the request once more and keep what they make of it to themselves."""
         if before.aborted or (before.kind, before.request) != (reply.kind, digest):
             raise RoundAborted(before.aborted or "the sum that was opened is of another request")
         self._step = before.step - 1
@@ -196,9 +195,10 @@ class Federation(Cohort):
         return Replies(message, before.clients, (), before.sums)
 
     def _opened(
-        self, reply: type[M], replies: Replies[M], opened: Opened
+        self, reply: type[M], replies: Replies[M], opened: OpenedSums
     ) -> tuple[dict[str, Tensor], RoundAborted | None]:
-        """The sums, and why they are of no use where one passes what honest clients can send."""
+        """Return the sums, and why they are of no use where one passes what honest clients can
+        send."""
         sums: dict[str, Tensor] = {}
         aborted = None
         for name in self._policy.masks(reply):
@@ -222,13 +222,24 @@ class Federation(Cohort):
         return sums, aborted
 
     @property
+    def committee_words(self) -> str | None:
+        """What the committee that opens sums protects from, or None without a committee."""
+        return self._committee_words
+
+    @property
     def blamed(self) -> dict[int, str]:
-        """Clients that sent what breaks a session, and what it was."""
+        """Return clients that sent what breaks a session, and what it was."""
         return {} if self._aggregator is None else self._aggregator.blamed
 
     def _blame(self, client: int, reason: str) -> None:
+        self._record_word(client, BLAMED + reason)
+
+    def _suspect(self, client: int, reason: str) -> None:
+        self._record_word(client, SUSPECTED + reason)
+
+    def _record_word(self, client: int, note: str) -> None:
         host = next(name for name, own in self._engine.hosts.items() if client in own.numbers())
-        drop = Dropped(host, Clients.of([client]), BLAMED + reason)
+        drop = Dropped(host, Clients.of([client]), note)
         self._recorder.dropped(drop, self._round, self._step)
 
     def _hosts_of(self, clients: Clients | None) -> dict[HostId, Clients]:
@@ -311,18 +322,35 @@ class Federation(Cohort):
         messages = [read[name][1] for name in asked if name in read]
         together = _concatenated(reply, messages) if messages else None
         lost = tuple(dropped[name] for name in asked if name in dropped)
-        return Replies(together, Clients.joined(replied), lost)
+        enclosed = self._enclosed(reply, [read[name][0] for name in asked if name in read])
+        return Replies(together, Clients.joined(replied), lost, enclosed=enclosed)
 
     def _read(
         self, reply: type[Message], name: HostId, clients: Clients, answer: Answer
     ) -> tuple[Envelope, dict[str, Any]]:
-        """A reply's envelope and fields; raises `ProtocolError` where it breaks the rules."""
+        """Return a reply's envelope and fields. Raise `ProtocolError` if it breaks the rules."""
         envelope = codec.unframe(answer.framed)
         self._check_reply(envelope, name, clients, reply)
-        fields = codec.read(envelope.body, reply)
+        fields = codec.read(envelope.body, reply, has_enclosures=self._masks_enclose(reply))
         arrays = {field: x for field, x in fields.items() if isinstance(x, Stored)}
-        _check_rows(reply.kind, arrays, len(clients))
+        beside = codec.read_enclosed(envelope.body) if self._masks_enclose(reply) else {}
+        _check_rows(reply.kind, {**arrays, **beside}, len(clients))
         return envelope, fields
+
+    def _masks_enclose(self, reply: type[Message]) -> bool:
+        """Return whether key material may travel beside this reply."""
+        return self._has_enclosures and bool(self._policy.masks(reply))
+
+    def _enclosed(self, reply: type[Message], envelopes: Sequence[Envelope]) -> dict[str, Tensor]:
+        """Return what came beside masked replies, the rows of all hosts in a row."""
+        if not self._masks_enclose(reply):
+            return {}
+        parts = [codec.read_enclosed(envelope.body) for envelope in envelopes]
+        names = {name for part in parts for name in part}
+        kinds = [{(n, x.shape[1:], x.dtype) for n, x in part.items()} for part in parts]
+        if any(kind != kinds[0] for kind in kinds):
+            raise ProtocolError(f"{reply.kind}: clients sent boxes of different kinds beside it")
+        return {name: concatenated([part[name] for part in parts]) for name in sorted(names)}
 
     def _require_finite(
         self, reply: type[Message], fields: Mapping[str, Any], clients: Clients
@@ -345,7 +373,7 @@ class Federation(Cohort):
         came: Mapping[HostId, Answer],
         read: Mapping[HostId, tuple[Envelope, dict[str, Any]]],
     ) -> dict[HostId, str]:
-        """Book what was read, whatever is claimed of it; then whose claims are false, and why."""
+        """Book what was read, whatever is claimed of it. Return whose claims are false, and why."""
         booked = {
             name: due(
                 self._policy,
@@ -380,7 +408,7 @@ class Federation(Cohort):
             raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
 
     def _book(self, reply: type[Message], of_hosts: Sequence[list[Release]]) -> None:
-        """All hosts' releases at once, since every booking waits for the disk."""
+        """Book all hosts' releases at once, since every booking waits for the disk."""
         for releases in of_hosts:
             self._planned[reply] = [release.mechanism for release in releases]
         self._ledger.record([release for releases in of_hosts for release in releases])
@@ -394,7 +422,8 @@ def _refuse_diverged(request: Message, round: int) -> None:
 
 
 def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -> None:
-    """The first axis is the client: a row too many would weigh more than its client may."""
+    """Raise ProtocolError unless the first axis is the client. A row too many would weigh more than
+    its client may."""
     for name, array in arrays.items():
         if array.shape[:1] != (wanted,):
             raise ProtocolError(
@@ -407,7 +436,7 @@ def _rows(request: Message, personal: list[str], rows: slice) -> dict[str, Value
 
 
 def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
-    """One message with every client's rows; a scalar must be the same in all."""
+    """Return one message with every client's rows. A scalar must be the same in all."""
     joined = {}
     for name in reply.declarations:
         values = [message[name] for message in messages]

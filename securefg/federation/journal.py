@@ -7,8 +7,8 @@ would show the difference. A run that is taken up after a crash uses the sum tha
     file   = "SFGO" | digest (32 bytes) | body
     digest = SHA-256("securefg opened 1" | newline | file name | newline | body)
 
-The transcript's record of the sum has the digest in its note. A file with another digest, or with a
-sum that the transcript does not have, is refused before the run goes on.
+The transcript's record of the sum, or of the abort, has the digest in its note. A file that the
+transcript does not have is refused before the run goes on.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from securefg.federation.recorder import ABORTED
 from securefg.foundation.errors import CodecError, RunFolderError
 from securefg.foundation.files import PRIVATE, make_private_folder, write_atomically
 from securefg.protocol import codec
@@ -37,7 +38,7 @@ _NAME = re.compile(r"([0-9]{6,})-([0-9]+)\.bin")
 
 @dataclass(frozen=True)
 class Entry:
-    """The outcome of one masked ask.
+    """An outcome of one masked ask.
 
     request  SHA-256 of the request that it answers, in hex
     step     the step at which the hosts were sent the request, and `last` that of the session
@@ -56,13 +57,13 @@ class Entry:
 
 
 class Journal:
-    """One file per masked ask, in a folder of its own; None remembers nothing."""
+    """A file per masked ask, in a folder of its own. None remembers nothing."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
     def find(self, round: int, ordinal: int) -> Entry | None:
-        """Return the outcome of a masked ask; None where the ask has not ended."""
+        """Return the outcome of a masked ask, or None if the ask has not ended."""
         path = self._path(round, ordinal)
         return None if path is None or not path.exists() else read_entry(path)[0]
 
@@ -93,7 +94,7 @@ def entry_digest(round: int, ordinal: int, entry: Entry) -> str:
 
 
 def read_entry(path: Path) -> tuple[Entry, str]:
-    """Return the entry of a file and its digest; raise where the file was changed."""
+    """Return the entry of a file and its digest. Raise an error if the file was changed."""
     data = path.read_bytes()
     start = len(_MAGIC) + _DIGEST_BYTES
     digest, body = data[len(_MAGIC) : start], data[start:]
@@ -109,28 +110,25 @@ def read_entry(path: Path) -> tuple[Entry, str]:
 
 
 def check_against_records(folder: Path, records: Iterable[Record]) -> int:
-    """Return how many opened sums lie in a folder; raise at one that the records contradict."""
+    """Return how many outcomes lie in a folder. Raise an error at an outcome that the records do
+    not have."""
     paths = sorted(folder.glob("*.bin"))
-    recorded: dict[tuple[int, int], set[str]] = {}
+    recorded: dict[int, set[str]] = {}
     for record in records if paths else ():
-        if record.sender == "sum":
-            recorded.setdefault((record.round, record.step), set()).add(record.note)
+        if record.sender == "sum" or record.note.startswith(ABORTED):
+            digest = record.note.removeprefix(ABORTED)
+            recorded.setdefault(record.round, set()).add(digest)
     for path in paths:
         _check_recorded(path, recorded)
     return len(paths)
 
 
-def _check_recorded(path: Path, recorded: dict[tuple[int, int], set[str]]) -> None:
-    entry, digest = read_entry(path)
+def _check_recorded(path: Path, recorded: dict[int, set[str]]) -> None:
+    _, digest = read_entry(path)
     named = _NAME.fullmatch(path.name)
-    notes = recorded.get((int(named[1]), entry.last)) if named else None
-    if notes is None and (entry.sums or not entry.aborted):
+    if named is None or digest not in recorded.get(int(named[1]), ()):
         raise RunFolderError(
-            f"{path}: found a sum that the transcript does not have; expected a recorded one{_ANEW}"
-        )
-    if notes is not None and digest not in notes:
-        raise RunFolderError(
-            f"{path}: found another sum than the transcript recorded; expected the same{_ANEW}"
+            f"{path}: found another outcome than the transcript recorded; expected the same{_ANEW}"
         )
 
 
@@ -174,7 +172,7 @@ def _read(data: bytes) -> Entry:
 
 
 def without_rows(message: Message, masked: list[str]) -> dict[str, Value]:
-    """The reply, its masked fields emptied: nothing but their sum is of use."""
+    """Return the reply, its masked fields emptied: nothing but their sum is of use."""
     values = message.values()
     rows = {n: values[n] for n in masked}
     return {**values, **{n: v[:0].clone() for n, v in rows.items() if isinstance(v, Tensor)}}

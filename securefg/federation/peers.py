@@ -1,8 +1,8 @@
-"""What is checked of replies where the peers may lie: every figure that a run reports stands on it.
+"""Checks of replies from peers that may lie. Every figure that a run reports depends on them.
 
-A peer can always send wrong numbers of the right kind; its part of a sum is its own. What it cannot
-do is to end the run of the others, to book what its policy does not say, or to pass for somebody
-else. Who sent what breaks the rules is named, and counts as dropped out.
+A peer can always send wrong numbers of the right kind: its part of a sum is its own. It cannot end
+the run of the others, book what its policy does not say, or pass for somebody else. A peer that
+breaks the rules is named, and counts as dropped out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN = 60
 
 
 def due(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> list[Release]:
-    """What the policy books for a reply, whatever its sender claims."""
+    """Return what the policy books for a reply, whatever its sender claims."""
     found = []
     for name, value in fields.items():
         if reply.declarations[name].is_private and isinstance(value, Stored):
@@ -37,23 +37,34 @@ def due(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> lis
 
 
 def check_claims(claimed: list[Release], due: list[Release]) -> None:
+    """Raise ProtocolError if the claimed releases are not those that are due."""
     if Counter(claimed) != Counter(due):
         raise ProtocolError("it claims other releases than its message has in it")
 
 
 def check_finite(reply: type[Message], fields: Fields) -> None:
+    """Raise ProtocolError if an array of a reply has a number that is not finite."""
     for name, value in fields.items():
         if isinstance(value, Stored) and not all_finite(value):
             raise ProtocolError(f"{reply.kind}.{name} has numbers that are not finite")
 
 
 def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
-    """Of replies that must agree (shapes, kinds, scalars), those that differ from most."""
+    """Return the replies that differ from most, among replies that must agree (shapes, kinds,
+    scalars).
+
+    If two kinds came from equally many hosts, nobody can tell who is wrong: all of them are odd, so
+    that no host can pass its own kind off as the usual one.
+    """
     found: dict[str, str] = {}
     names = {name for fields in messages.values() for name in fields}
     for name in sorted(names):
         kinds = {host: _kind(fields.get(name)) for host, fields in messages.items()}
-        usual = Counter(kinds.values()).most_common(1)[0][0]
+        (usual, most), *others = Counter(kinds.values()).most_common()
+        if any(count == most for _, count in others):
+            reason = f"{name}: hosts sent different kinds, and no kind came from most of them"
+            found |= dict.fromkeys(kinds, reason)
+            continue
         found |= {
             host: f"{name}: {kind}, where most sent {usual}"
             for host, kind in kinds.items()

@@ -2,7 +2,7 @@
 
 All but the last two follow from the confusion matrix, rows the true class and columns the predicted
 one, so clients' nodes can be pooled. ROC AUC and average precision are means over the classes, each
-against all others; of two classes, the second's.
+against all others. For two classes they are the second's.
 """
 
 from __future__ import annotations
@@ -29,28 +29,33 @@ class ClassScore(Settings):
 
 
 class Quality(Settings):
-    """majority  the accuracy of always naming the most frequent class."""
+    """A set of scores of a node classifier, or None where nobody told a score.
 
-    balanced_accuracy: float
-    macro_f1: float
+    majority  the accuracy of always naming the most frequent class
+    """
+
+    balanced_accuracy: float | None = None
+    macro_f1: float | None = None
     roc_auc: float | None = None
     average_precision: float | None = None
-    majority: float
-    per_class: tuple[ClassScore, ...]
+    majority: float | None = None
+    per_class: tuple[ClassScore, ...] = ()
 
     def with_ranks(self, ranks: Ranks | None) -> Quality:
+        """Return the same scores with ROC AUC and average precision, if they are known."""
         if ranks is None:
             return self
         return self.model_copy(update={"roc_auc": ranks[0], "average_precision": ranks[1]})
 
     def figures(self) -> dict[str, float]:
-        """The single numbers that are known, by name."""
+        """Return the single numbers that are known, by name."""
         found = self.model_dump(exclude={"per_class"})
         return {name: value for name, value in found.items() if value is not None}
 
 
 def quality_of(confusion: Tensor) -> Quality | None:
-    """From (C, C) counts; None where there are no nodes. Classes without nodes do not count."""
+    """Return the scores of (C, C) counts, or None if there are no nodes. Classes without nodes do
+    not count."""
     counts = confusion.double()
     truth, said, right = counts.sum(1), counts.sum(0), counts.diagonal()
     if not bool(truth.sum() > 0):
@@ -74,7 +79,7 @@ def quality_of(confusion: Tensor) -> Quality | None:
 
 
 def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality | None:
-    """Of the nodes in the mask, ranks included."""
+    """Return the scores of the nodes in the mask, ranks included."""
     rows, wanted = logits[mask].double(), labels[mask]
     found = quality_of(confusion_of(rows.argmax(-1), wanted, logits.shape[-1]))
     if found is None:
@@ -83,7 +88,7 @@ def quality_of_logits(logits: Tensor, labels: Tensor, mask: Tensor) -> Quality |
 
 
 def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
-    """Of the nodes in the mask; None where they are of one class."""
+    """Return the ranks of the nodes in the mask, or None if they are of one class."""
     rows, wanted = logits[mask].double(), labels[mask]
     chosen = [1] if rows.shape[1] == 2 else list(range(rows.shape[1]))
     so = wanted == torch.tensor(chosen, device=wanted.device)[:, None]
@@ -91,7 +96,7 @@ def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
 
 
 def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
-    """Each counting by its weight; None where there are none."""
+    """Return the mean of ranks, each counting by its weight, or None if there are none."""
     total = sum(weight for _, weight in found)
     if not total:
         return None
@@ -100,14 +105,14 @@ def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
 
 
 def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """(C, C): rows the true class."""
+    """Return (C, C): rows the true class."""
     place = labels * num_classes + predicted
     return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
 
 
 def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
-    """ROC AUC and average precision of every class against all others, where both have nodes; ties
-    count as one step. Scores and whether they are of the class: (C, n)."""
+    """Return ROC AUC and average precision of every class against all others, where both have
+    nodes. Ties count as one step. Scores and whether they are of the class: (C, n)."""
     ones = so.sum(1)
     known = (ones > 0) & (ones < so.shape[1])
     if not bool(known.any()):
@@ -123,7 +128,7 @@ def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
 
 
 def _steps(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """For every place of sorted rows, the first and the last place with the same value."""
+    """Return for every place of sorted rows the first and the last place with the same value."""
     place = torch.arange(ordered.shape[1], device=ordered.device).expand_as(ordered)
     changes, end = ordered.diff(dim=1) != 0, torch.ones_like(ordered[:, :1], dtype=torch.bool)
     first = place.where(torch.cat([end, changes], 1), 0).cummax(1).values

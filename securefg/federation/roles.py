@@ -1,7 +1,7 @@
 """The roles: hosts that run clients, the server, and the cohort through which the server asks them.
 
-A server's constructor gets public information and the cohort, nothing else; whatever it learns, it
-learns from replies. A host's `measure` belongs to the experiment: the runner calls it to score
+A server's constructor gets public information and the cohort, nothing else. It learns only
+from replies. A host's `measure` belongs to the experiment: the runner calls it to score
 models on the client's own nodes, and no server ever sees what it returns.
 """
 
@@ -32,8 +32,8 @@ S = TypeVar("S", bound=MethodSettings)
 
 @dataclass(frozen=True)
 class Site(Generic[S]):
-    """What a host is given: its clients' shards, the settings, its own seed and device, and noise
-    for training that is private by itself."""
+    """A host's inputs: its clients' shards, the settings, its own seed and device, and noise for
+    training that is private by itself."""
 
     shards: Sequence[Shard]
     method: S
@@ -45,12 +45,13 @@ class Site(Generic[S]):
 
 @dataclass(frozen=True)
 class PublicInfo:
-    """What a server is given; the edges, the training labels (-1 for all other nodes) and the
-    numbers of the clients that hold any (trainers) only where the method entitles it to them.
+    """A server's inputs. The edges, the training labels (-1 for all other nodes) and the numbers of
+    the clients that hold any (trainers) are given only if the method entitles the server to them.
 
-    num_public is how many nodes all clients hold and know to be shared; num_trainers, how many
-    clients hold training labels; node_holders and edge_holders, the largest number of clients that
-    hold one node, or one edge, where known."""
+    num_public is how many nodes all clients hold and know to be shared. num_trainers is how many
+    clients hold training labels. node_holders and edge_holders are the largest number of clients
+    that hold one node, or one edge, if known.
+    """
 
     num_nodes: int
     num_features: int
@@ -68,11 +69,11 @@ class PublicInfo:
 
 
 class Host(ABC):
-    """The clients' side: the only place with private data."""
+    """A clients' side of a method: the only place with private data."""
 
     @abstractmethod
     def handle(self, request: Message, turn: Turn) -> Message:
-        """Answer for `turn.clients`; the first axis of every array in the reply is the client."""
+        """Answer for `turn.clients`. The first axis of every array in the reply is the client."""
 
     def constants(self, num_nodes: int, turn: Turn) -> State:
         """Return, for `turn.clients`, the fields of replies that never change, by their names.
@@ -82,15 +83,18 @@ class Host(ABC):
         return {}
 
     def measure(self, release: Message) -> list[LocalScore]:
-        """For the experiment alone: how the released model does on each client's own nodes."""
+        """Return how the released model does on each client's own nodes, for the experiment
+        alone."""
         return []
 
     def measure_at_end(self, release: Message) -> list[LocalScore]:
-        """As `measure`, once when the run is over: here a score may take its time."""
+        """Return the scores of `measure` once when the run is over. A score may take its time
+        here."""
         return self.measure(release)
 
     def state(self) -> State:
-        """What must survive a crash. Random numbers need not: streams are named, not stateful."""
+        """Return what must survive a crash. Random numbers need not: streams are named, not
+        stateful."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -100,32 +104,33 @@ class Host(ABC):
 
 
 class Server(ABC):
-    """The server's side of a method."""
+    """A server's side of a method."""
 
     @abstractmethod
     def round(self, number: int) -> Message:
-        """One round; returns what it releases to the world: the model, as a public message."""
+        """Run one round. Return what it releases to the world: the model, as a public message."""
 
     @abstractmethod
     def state(self) -> State:
-        """What must survive a crash."""
+        """Return what must survive a crash."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
         """Take up a state that `state` gave."""
 
     def facts(self) -> dict[str, float]:
-        """Figures for the summary that only the method knows."""
+        """Return figures for the summary that only the method knows."""
         return {}
 
 
 @dataclass(frozen=True)
 class Replies(Generic[M]):
-    """The replies of one ask, rows in the order of the clients' numbers.
+    """A set of replies of one ask, rows in the order of the clients' numbers.
 
     sums      what secure aggregation opened: of these fields nothing but the sum is known
     constants  what a census counted over all clients, once in the run; replies do not hold it
     starts    by field: the request's value to which clients sent their weighted change
+    enclosed  key material that came beside masked replies, a row per client
     """
 
     message: M | None
@@ -134,14 +139,16 @@ class Replies(Generic[M]):
     sums: Mapping[str, Tensor] = field(default_factory=dict)
     constants: Mapping[str, Tensor] = field(default_factory=dict)
     starts: Mapping[str, Tensor] = field(default_factory=dict)
+    enclosed: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """How many clients replied."""
+        """Return how many clients replied."""
         return len(self.clients)
 
     def each(self, field: str) -> Tensor:
-        """Every client's value; refused where the declaration says that the sum is enough."""
+        """Return every client's value. Raise an error if the declaration says that the sum is
+        enough."""
         scope = self._message.declarations[field].scope
         if scope == "sum":
             raise ProtocolError(f"{self._message.kind}.{field} is declared as a sum: use .sum()")
@@ -150,14 +157,14 @@ class Replies(Generic[M]):
         return self._array(field)
 
     def forward(self, field: str) -> Tensor:
-        """For every client, its own sum, under pads that only it can take off: to be passed on in
-        a personal field that `opens` this one."""
+        """Return for every client its own sum, under pads that only it can take off. It is passed
+        on in a personal field that `opens` this one."""
         if self._message.declarations[field].scope != "recipients":
             raise ProtocolError(f"{self._message.kind}.{field} is not for recipients")
         return self.sums[field]
 
     def sum(self, field: str) -> Tensor:
-        """The sum over the clients, each value weighted as the declaration says. Where sums are
+        """Return the sum over the clients, each value weighted as the declaration says. If sums are
         exact, constants are summed over all clients, whoever replied."""
         if self._message.declarations[field].scope == "recipients":
             raise ProtocolError(f"{self._message.kind}.{field} is opened by its recipients alone")
@@ -173,7 +180,7 @@ class Replies(Generic[M]):
         return weighted
 
     def mean(self, field: str) -> Tensor:
-        """The sum over the sum of the weights; clients that sent no weight count alike."""
+        """Return the sum over the sum of the weights. Clients that sent no weight count alike."""
         name = self._message.declarations[field].weight
         if name is not None and name in self.constants:
             mean = self.sum(field) / self.constants[name]
@@ -203,7 +210,7 @@ class Replies(Generic[M]):
 
 
 def require_replies(replies: Replies[M], round: int) -> Replies[M]:
-    """For methods that go on without some clients, but not without all of them."""
+    """Return the replies. Raise RunFailed if every client dropped out."""
     if replies.count == 0:
         reasons = sorted({drop.reason for drop in replies.dropped})
         raise RunFailed(f"round {round}: every client dropped out ({', '.join(reasons)})")
@@ -211,7 +218,7 @@ def require_replies(replies: Replies[M], round: int) -> Replies[M]:
 
 
 class Cohort(ABC):
-    """The clients, as the server sees them."""
+    """A set of clients, as the server sees them."""
 
     num_clients: int
 
@@ -223,5 +230,6 @@ class Cohort(ABC):
         """
 
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
-        """Standard deviation of the noise on every number of `replies.sum(field)`: it is public."""
+        """Return the standard deviation of the noise on every number of `replies.sum(field)`, which
+        is public."""
         return 0.0

@@ -30,7 +30,7 @@ Resolve = Callable[[Sequence[str]], type[BaseModel] | None]
 
 @dataclass(frozen=True)
 class Expected:
-    """Words for a setting whose type says too little, as metadata of the type."""
+    """A text for a setting whose type says too little, as metadata of the type."""
 
     words: str
 
@@ -65,7 +65,7 @@ def explain_errors(
     resolve: Resolve = lambda keys: None,
     prefix: str = "",
 ) -> str:
-    """Return a line for each of the first faults; misspelt keys come first.
+    """Return a line for each of the first faults. Misspelt keys come first.
 
     prefix  what each line starts with, e.g. a file's name
     """
@@ -99,7 +99,7 @@ def _explain_fault(fault: Any, model: type[BaseModel], resolve: Resolve) -> str:
 
 
 def _join_own_words(key: str, words: str, found: object) -> str:
-    """Return a validator's words behind its key; words of strangers get the value found."""
+    """Return a validator's words behind its key. Words of strangers get the value found."""
     key, words = spell_key(key), " ".join(words.split())
     if words.startswith("found "):
         return f"{key or 'config'}: {words}"
@@ -136,7 +136,7 @@ def _find_place(
 ) -> tuple[list[str], list[Any]]:
     """Return the keys as the user wrote them and the types there.
 
-    pydantic puts the names of a union's members between the keys; they lead nowhere and are left
+    pydantic puts the names of a union's members between the keys. They lead nowhere and are left
     out. The types of an unknown key are those of the mapping that it was found in.
     """
     keys: list[str] = []

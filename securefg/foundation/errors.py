@@ -1,7 +1,7 @@
 """Every error that securefg raises on purpose.
 
     SecurefgError
-    ├── InputError              what the user gave cannot be used; exit code 2
+    ├── InputError              what the user gave cannot be used. Exit code 2
     │   ├── ConfigError         a setting: names the key, the value found, the values allowed
     │   ├── DataError           a dataset or shard: names the file and the line
     │   └── RunFolderError      a run folder, checkpoint or transcript that does not fit
@@ -13,7 +13,7 @@
     │   ├── MaskingRefused      masking asked for where the single value is needed
     │   ├── BudgetExceeded      the next release would pass `privacy.budget`
     │   └── BooksDamaged        a site's books that cannot be trusted
-    └── RunFailed               a run that cannot go on, e.g. too many clients dropped; exit code 1
+    └── RunFailed               a run that cannot go on, e.g. too many clients dropped. Exit code 1
         ├── RoundAborted        too few clients left to finish a round; the next one may go on
         └── Diverged            a loss, an upload or a model that is not finite; the run ends
 
@@ -28,11 +28,11 @@ import os
 
 
 class SecurefgError(Exception):
-    """Base of all errors raised on purpose."""
+    """A base of all errors raised on purpose."""
 
 
 class InputError(SecurefgError):
-    """What the user gave cannot be used."""
+    """An error: the input of the user cannot be used."""
 
 
 class ConfigError(InputError):
@@ -40,7 +40,7 @@ class ConfigError(InputError):
 
 
 class DataError(InputError):
-    """A dataset or shard cannot be read; the message names the file and the line."""
+    """A dataset or shard cannot be read. The message names the file and the line."""
 
 
 class RunFolderError(InputError):
@@ -52,7 +52,7 @@ class ProtocolError(SecurefgError):
 
 
 class CodecError(ProtocolError):
-    """Bytes that are not a message of this version."""
+    """An error: the bytes are not a message of this version."""
 
 
 class UndeclaredField(ProtocolError):
@@ -68,15 +68,15 @@ class NoRule(PrivacyError):
 
 
 class MaskingRefused(PrivacyError):
-    """Masking was asked for a field whose single values the server needs."""
+    """An error: masking was asked for a field whose single values the server needs."""
 
 
 class BudgetExceeded(PrivacyError):
-    """The next release would pass `privacy.budget`."""
+    """An error: the next release would pass `privacy.budget`."""
 
 
 class BooksDamaged(PrivacyError):
-    """A site's books cannot be trusted; it takes part in nothing until somebody has looked."""
+    """A site's books cannot be trusted. It takes part in nothing until somebody has looked."""
 
 
 class RunFailed(SecurefgError):
@@ -84,11 +84,11 @@ class RunFailed(SecurefgError):
 
 
 class RoundAborted(RunFailed):
-    """Too few clients are left to finish a round; nothing of it was unmasked or used."""
+    """An error: too few clients are left to finish a round. Nothing of it was unmasked or used."""
 
 
 class Diverged(RunFailed):
-    """A loss, an upload or a model is not finite; the run ends with what it had before."""
+    """A loss, an upload or a model is not finite. The run ends with what it had before."""
 
     @classmethod
     def at(cls, round: int, what: str) -> Diverged:
@@ -119,7 +119,8 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ba
 
 
 def cause_of(error: BaseException) -> str | None:
-    """What went wrong outside of this program and what helps; None where the fault is our own."""
+    """Return what went wrong outside of this program and what helps, or None if the fault is our
+    own."""
     if isinstance(error, OSError):
         return _of_the_system(error)
     if lacks_memory(error):
@@ -135,6 +136,6 @@ def _of_the_system(error: OSError) -> str:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """torch tells it by a `RuntimeError`."""
+    """Return whether memory is lacking, which torch tells by a `RuntimeError`."""
     told = isinstance(error, RuntimeError) and any(text in str(error) for text in _NO_MEMORY)
     return told or isinstance(error, MemoryError)

@@ -27,7 +27,8 @@ _closed = False
 
 @contextmanager
 def only_known_modules(unless: bool = False) -> Iterator[None]:
-    """Within it no module path is imported: what a folder names is not run because it is read.
+    """Import no module path within this context, because reading a folder must not run what it
+    names.
 
     unless  the user trusts the folder (`--trust-modules`)
     """
@@ -63,7 +64,7 @@ def import_path(what: str, path: str) -> ModuleType:
 
 
 def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) -> ModuleType:
-    """The module behind a name.
+    """Return the module behind a name.
 
     what     for the error: `method.name`
     shipped  module by name, for those of this project
@@ -117,5 +118,5 @@ def _exists(path: str) -> bool:
 
 @cache
 def installed(group: str) -> Mapping[str, str]:
-    """What installed packages offer: module by name."""
+    """Return what installed packages offer: module by name."""
     return {point.name: point.value for point in entry_points(group=group)}

@@ -18,7 +18,8 @@ PRIVATE_FOLDER: Final = 0o700
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder that its owner alone enters; close one that is there and open to others."""
+    """Make a folder that its owner alone enters. Close a folder that is there and open to
+    others."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     if path.stat().st_mode & 0o077:
@@ -62,14 +63,14 @@ def write_json(path: Path, value: Any, *, sync: bool = True, mode: int = RESULT)
 
 
 def json_text(value: Any) -> str:
-    """JSON without NaN or infinity: those have no place in a file that others parse."""
+    """Return JSON without NaN or infinity: those have no place in a file that others parse."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def append_lines(path: Path, lines: list[str], *, sync: bool = True) -> None:
-    """Add whole lines after the whole lines that are there; a torn one is cut off first.
+    """Add whole lines after the whole lines that are there. A torn line is cut off first.
 
-    Where it fails (a full disk) the file is as it was. With `sync` it returns once they would
+    If it fails (a full disk) the file is as it was. With `sync` it returns once the lines would
     outlive the machine's end.
     """
     with path.open("ab+", buffering=0) as file:
@@ -96,7 +97,7 @@ def append_bytes(file: io.FileIO, start: int | None, data: bytes, *, sync: bool)
 
 
 def whole_lines_length(file: io.FileIO) -> int:
-    """Where the last whole line of an open file ends."""
+    """Return where the last whole line of an open file ends."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 65536)

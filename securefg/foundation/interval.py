@@ -17,7 +17,7 @@ class Interval(Settings):
     confidence: float = 0.95
 
     def shifted(self, by: float) -> Interval:
-        """The same spread around another value."""
+        """Return the same spread around another value."""
         return Interval(
             value=self.value + by,
             low=self.low + by,
@@ -27,7 +27,7 @@ class Interval(Settings):
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval; of one value, the value."""
+    """Return the mean with Student's 95 % interval. For one value, return the value."""
     from scipy.special import stdtrit  # an import that reading a config need not pay for
 
     mean = statistics.fmean(values)

@@ -1,4 +1,4 @@
-"""JSON files of bounded size and depth; every fault of one is a `ValueError`."""
+"""JSON files of bounded size and depth. Every fault of a file is a `ValueError`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ MOST_BYTES: Final = 32 * 2**20
 
 
 def read_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
-    """The file's value; OSError where it cannot be read, ValueError for all that is in it."""
+    """Return the file's value. OSError where it cannot be read, ValueError for all that is in
+    it."""
     return parse_json(read_bounded(path, most_bytes))
 
 
 def read_bounded(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """All bytes of a file that has no more than these; no more are read of a larger one."""
+    """Return all bytes of a file that has no more than these. No more are read of a larger one."""
     with path.open("rb") as file:
         found = file.read(most_bytes + 1)
     if len(found) > most_bytes:
@@ -25,7 +26,7 @@ def read_bounded(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the value of JSON text; every fault of it is a `ValueError`."""
+    """Return the value of JSON text. Every fault of it is a `ValueError`."""
     try:
         return json.loads(text)
     except RecursionError as error:

@@ -25,7 +25,7 @@ _held: dict[tuple[int, int], int] = {}
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Hold a folder for this thread; refuses where somebody else does.
+    """Hold a folder for this thread. Raise RunFolderError if somebody else does.
 
     The same thread may ask again. The file stays when the lock ends: to remove it would let two
     processes lock two files of one name. A lock moves with its folder when that is renamed.
@@ -49,7 +49,8 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def _open(folder: Path) -> int:
-    """The lock file that the folder has now; a `--fresh` start may put another in its place."""
+    """Return the lock file that the folder has now. A `--fresh` start may put another in its
+    place."""
     path = folder / LOCK
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

@@ -5,7 +5,7 @@
     first = SHA-256("securefg log 2" | newline | name)
 
 The name says what the log is for, so no log passes for another one. The link covers the text as it
-is stored. Lines have no body; a record of the transcript has one. A signed log adds
+is stored. Lines have no body. A record of the transcript has one. A signed log adds
 `,"signature":"<128 hex digits>"` after the link. `FILE.head` keeps a length and its link, so that a
 cut end shows too. A last line without its end was torn by a crash before anybody relied on it.
 """
@@ -47,9 +47,11 @@ Clock = Callable[[], datetime.datetime]
 class Signer(Protocol):
     """A key that signs links, and checks its own signatures."""
 
-    def sign(self, purpose: str, *items: str) -> bytes: ...
+    def sign(self, purpose: str, *items: str) -> bytes:
+        """Return the signature of the items for a purpose."""
 
-    def check(self, signature: bytes, purpose: str, *items: str) -> None: ...
+    def check(self, signature: bytes, purpose: str, *items: str) -> None:
+        """Raise an error unless the signature is of these items for this purpose."""
 
 
 class OtherFormat(ValueError):
@@ -124,7 +126,7 @@ def read_log(
     signer: Signer | None = None,
     damaged: type[SecurefgError] = RunFolderError,
 ) -> Iterator[tuple[Line, str]]:
-    """Yield every entry with its link; a missing file has none, and a torn last line is left out.
+    """Yield every entry with its link. A missing file has none, and a torn last line is left out.
 
     Raises `damaged` at the first line that is not the one that was written there.
     """
@@ -161,7 +163,7 @@ def _whole_lines(path: Path, damaged: type[SecurefgError]) -> Iterator[bytes]:
 
 
 class Log:
-    """A log file that grows by lines; `length` and `link` say where it stands.
+    """A log file that grows by lines. `length` and `link` say where it stands.
 
     sync     whether an appended line outlives a power cut when the call returns
     shared   whether several processes append: each reads what the others wrote, the file is begun
@@ -201,7 +203,7 @@ class Log:
         self.keep_head()
 
     def lines(self) -> list[Line]:
-        """Return all entries, checked, each with its `link`; a torn last line is cut off."""
+        """Return all entries, checked, each with its `link`. A torn last line is cut off."""
         with self._locked() as file:
             return self._load(file)
 
@@ -225,7 +227,8 @@ class Log:
             self._write(file, entries)
 
     def set_back(self, make: Callable[[str, Line, str], Line]) -> bool:
-        """Append a line at the clock's time where the last line is ahead of it; return whether.
+        """Append a line at the clock's time where the last line is ahead of it. Return whether a
+        line was appended.
 
         make  gets the log's name, the last line and the time, and returns the entry, which
               `set_back_by` must accept
@@ -288,7 +291,7 @@ class Log:
         return max(now, last)
 
     def _load(self, file: io.FileIO) -> list[Line]:
-        """Read the file where it is not as it was left; check it against its head."""
+        """Read the file where it is not as it was left. Check it against its head."""
         if self._shared and _state_of(file) == self._seen:
             return list(self._lines)
         read = read_log(self._path, self._name, self._signer, self._damaged)
@@ -340,7 +343,7 @@ class Log:
 
     @contextmanager
     def _locked(self) -> Iterator[io.FileIO]:
-        """Open the file for this process alone; one that is missing is made for its one writer."""
+        """Open the file for this process alone. One that is missing is made for its one writer."""
         flags = os.O_RDWR | (0 if self._shared else os.O_CREAT)
         try:
             file = io.FileIO(os.open(self._path, flags | os.O_CLOEXEC, PRIVATE), "r+")

@@ -45,8 +45,8 @@ _BROKEN = (
 
 
 def packed_npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The archive that `numpy.savez_compressed` writes, packed for speed: scores hardly shrink,
-    however long they are squeezed."""
+    """Return the archive that `numpy.savez_compressed` writes, packed for speed: scores hardly
+    shrink, however long they are squeezed."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in arrays.items():
@@ -56,7 +56,7 @@ def packed_npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of the archive by its name; pickled objects are refused."""
+    """Return every array of the archive by its name. Pickled objects are refused."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -70,7 +70,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def room_for(stored_bytes: int, times: int | None = None) -> int:
-    """How many bytes may become of so many stored ones."""
+    """Return how many bytes may become of so many stored ones."""
     return max(FREE, (times or MOST_TIMES) * stored_bytes)
 
 
@@ -83,7 +83,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], stored: int) -> None:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """One member; its declared shape must be just what its bytes hold."""
+    """Return one member. Its declared shape must be just what its bytes hold."""
     with archive.open(member) as file:
         shape, fortran, dtype = _header(file)
         size = math.prod(shape) * dtype.itemsize

@@ -23,7 +23,7 @@ class _Postponing(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the usual spec with a lazy loader; None for all other modules."""
+        """Return the usual spec with a lazy loader, or None for all other modules."""
         if fullname not in self._names:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

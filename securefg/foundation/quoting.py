@@ -13,7 +13,7 @@ _FORMULA = re.compile(rf"((?:^(?=[\t\r]))|(?:^|[;\t\r\n])(?!\s*{_NUMBER})(?=\s*{
 
 
 def shown(value: object, limit: int = LONGEST) -> str:
-    """`repr`, cut to `limit` characters; a huge value is never spelt out first."""
+    """Return `repr`, cut to `limit` characters. A huge value is never spelt out first."""
     if isinstance(value, str | bytes) and len(value) > limit:
         return repr(value[: limit - 5]) + "..."
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
@@ -38,7 +38,7 @@ def shortened(text: str, limit: int = LONGEST) -> str:
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    """Text for a terminal: what could move its cursor or colour it is spelt out."""
+    """Return text for a terminal: what could move its cursor or colour it is spelt out."""
     return "".join(c if c.isprintable() or c in keep else _spelt(c) for c in text)
 
 
@@ -47,7 +47,7 @@ def _spelt(character: str) -> str:
 
 
 def neutral_cell(value: object) -> object:
-    """Return a cell of a table that no spreadsheet takes for a formula; numbers are kept.
+    """Return a cell of a table that no spreadsheet takes for a formula. Numbers are kept.
 
     An apostrophe goes before `=`, `+`, `-` and `@` at the start of a cell, and after the separators
     at which a spreadsheet may split it.

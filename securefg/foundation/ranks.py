@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
-    """1 for the smallest; equal values share the mean of their ranks; any NaN makes all NaN."""
+    """Return the ranks, 1 for the smallest. Equal values share the mean of their ranks. Any NaN
+    makes all NaN."""
     flat = np.asarray(values).ravel()
     if np.isnan(flat).any():
         return np.full(flat.size, np.nan)
@@ -17,7 +18,7 @@ def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def row_ranks(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same within every row of numbers."""
+    """Return the average ranks within every row of numbers."""
     order = np.argsort(table, axis=1)
     ordered = np.take_along_axis(table, order, 1)
     place = np.broadcast_to(np.arange(table.shape[1]), table.shape)

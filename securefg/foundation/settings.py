@@ -27,7 +27,7 @@ class Settings(BaseModel):
 
 
 def with_new_names(given: Any, renamed: Mapping[str, str]) -> Any:
-    """Return the settings with old names replaced; raise where both names are given."""
+    """Return the settings with old names replaced. Raise an error if both names are given."""
     for old, new in renamed.items():
         if not isinstance(given, dict) or old not in given:
             continue

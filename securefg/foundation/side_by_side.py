@@ -23,12 +23,12 @@ LONGEST_WAIT = 3600.0
 
 
 class OutOfTime(BaseException):
-    """Raised within work whose time is up, between two of its steps. No `Exception`, so that what
-    catches those does not go on."""
+    """A signal within work whose time is up, between two of its steps. It is no `Exception`, so
+    that a handler of exceptions does not go on."""
 
 
 class TookTooLong(Exception):
-    """The result of work that was ended."""
+    """A result of work that was ended."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ def side_by_side(
     seconds: float | None = None,
     grace: float = GRACE,
 ) -> Iterator[tuple[Task, Done | Exception]]:
-    """Every task with what came of it, in the order of their ends; an exception is a result.
+    """Yield every task with what came of it, in the order of their ends. An exception is a result.
 
     seconds  that each may take; work that has not ended in `grace` seconds more is left behind
 
@@ -90,7 +90,8 @@ def _soonest(running: dict[int, _Running]) -> float | None:
 
 
 def _left_behind(running: dict[int, _Running], grace: float) -> list[int]:
-    """Those that were told that their time is up, and did not end; all that are late are told."""
+    """Return those that were told that their time is up, and did not end. All that are late are
+    told."""
     now = time.monotonic()
     late = {number: one for number, one in running.items() if one.until <= now}
     lost = [number for number, one in late.items() if one.told]
@@ -103,7 +104,7 @@ def _left_behind(running: dict[int, _Running], grace: float) -> list[int]:
 
 
 def _tell(thread: Thread) -> None:
-    """CPython raises it at the thread's next step; a call into C is waited for by nobody."""
+    """Raise OutOfTime in a thread at its next step. Nobody waits for a call into C."""
     if thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime)

@@ -2,7 +2,7 @@
 
 A stream is named by what it serves (`"partition"`, `"dropout"`, client 3, round 17), so two
 engines, two layouts of the hosts, and a resumed run draw the same numbers without any state kept.
-Streams are for research randomness only; noise and keys that protect come from the system's CSPRNG.
+Streams are for research randomness only. Noise and keys that protect come from the system's CSPRNG.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed: the head of SHA-256 over the run's seed and the stream's name."""
+    """Return a 63-bit seed: the head of SHA-256 over the run's seed and the stream's name."""
     name = "\x1f".join([str(seed), *map(str, names)])
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
@@ -31,7 +31,8 @@ def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def uniform_at(places: NDArray[np.int64], seed: int, *names: str | int) -> NDArray[np.float32]:
-    """Uniform numbers in [0, 1) at any places of one long stream, with no loop over who draws them.
+    """Return uniform numbers in [0, 1) at any places of one long stream, with no loop over who
+    draws them.
 
     SplitMix64 (Steele, Lea and Flood 2014): output n is a mix of seed + n times the golden ratio,
     so that a user's numbers lie at its own places, whoever shares its host.

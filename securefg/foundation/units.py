@@ -8,7 +8,7 @@ _PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def bytes_text(count: float) -> str:
-    """Binary units: 1,024 bytes are 1 KiB."""
+    """Return a size in binary units: 1,024 bytes are 1 KiB."""
     power = 0
     while power < len(_PREFIXES) - 1 and round(count / 1024**power, 1) >= 1024:
         power += 1
@@ -16,7 +16,8 @@ def bytes_text(count: float) -> str:
 
 
 def significant(value: float) -> str:
-    """Three digits or the whole part, without zeros at the end: 1234 -> 1,234, 0.50 -> 0.5."""
+    """Return three digits or the whole part, without zeros at the end: 1234 -> 1,234, 0.50 ->
+    0.5."""
     if value == 0:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -49,7 +50,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def epsilon_text(epsilon: float | None) -> str:
-    """Three digits, rounded up: the page never promises more than the accountant did."""
+    """Return three digits, rounded up: the page never promises more than the accountant did."""
     if epsilon is None:
         return "∞"
     if epsilon == 0:
@@ -72,5 +73,5 @@ def span(low: int, high: int) -> str:
 
 
 def degree_range(index: int) -> str:
-    """Bins of degrees, as partitions count them: bin 0 is degree 0, bin b is 2^(b-1) to 2^b - 1."""
+    """Return a bin of degrees in words. Bin 0 is degree 0, and bin b is 2^(b-1) to 2^b - 1."""
     return "0" if index == 0 else span(2 ** (index - 1), 2**index - 1)

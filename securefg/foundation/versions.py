@@ -1,4 +1,4 @@
-"""What this ran on: the versions that a result depends on."""
+"""The versions that a result depends on."""
 
 from __future__ import annotations
 

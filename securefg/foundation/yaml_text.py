@@ -1,8 +1,8 @@
 """The one YAML loader: plain values alone, every key once, and no more than a config can need.
 
 A key that is given twice is refused, since the last one would win without a word. Anchors may be
-used, but what they expand to is counted; tags that make anything but text, numbers, booleans,
-lists and mappings are refused.
+used, but what they expand to is counted. Tags that make anything but text, numbers, booleans, lists
+and mappings are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 
 
 def read_yaml(path: Path) -> Any:
-    """A file's value; every fault is a `ConfigError` that names the file and the line."""
+    """Return a file's value. Every fault is a `ConfigError` that names the file and the line."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -45,7 +45,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """The value that a text describes; `source` is what errors begin with."""
+    """Return the value that a text describes. Errors begin with `source`."""
     if len(text) > MOST_BYTES:
         raise ConfigError(f"{source}: {_TOO_LONG}")
     try:
@@ -63,7 +63,7 @@ def parse_yaml(text: str, source: str) -> Any:
 
 
 class _Refused(Exception):
-    """YAML that is well formed, and not wanted here."""
+    """An error: the YAML is well formed, and not wanted here."""
 
     def __init__(self, node: yaml.Node | None, reason: str) -> None:
         super().__init__(reason)
@@ -71,7 +71,7 @@ class _Refused(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes no more nodes than `MOST_NODES`, none deeper than `MOST_LEVELS`."""
+    """A loader that composes no more nodes than `MOST_NODES`, none deeper than `MOST_LEVELS`."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -110,7 +110,7 @@ def _value(text: str) -> Any:
 
 
 def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many nodes this one stands for once its aliases are written out."""
+    """Return how many nodes this one stands for once its aliases are written out."""
     count = known.get(id(node))
     if count == 0:
         raise _Refused(node, "found an anchor that contains itself; expected none")
@@ -145,7 +145,8 @@ def _check_scalar(node: yaml.ScalarNode) -> None:
 
 
 def _names_something(key: yaml.ScalarNode) -> bool:
-    """Text, or a whole number as it is usually written: `on` and `~` are no keys."""
+    """Return whether a key is text, or a whole number as it is usually written: `on` and `~` are no
+    keys."""
     number = key.tag.endswith(":int") and key.value.isdecimal() and key.value == str(int(key.value))
     return number or key.tag.endswith((":str", ":merge"))
 

@@ -1,4 +1,7 @@
-"""Any `torch.nn.Module` over (x, edge_index) as a flat vector of weights, whoever wrote it."""
+"""Any `torch.nn.Module` over (x, edge_index) as a flat vector of weights, whoever wrote it.
+
+A network with the argument `edge_dim` is called with `edge_attr` too, the features of the edges.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
+from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import import_path
 from securefg.foundation.postponed_imports import postpone_imports
@@ -27,20 +31,47 @@ UNUSED_PARTS = (
     "torch_geometric.profile",
 )
 """Parts that the library imports at once and no network needs: two thirds of its start-up."""
+EDGE_DIM = "edge_dim"
 POPULAR = ("GCN", "GraphSAGE", "GAT", "GIN", "EdgeCNN", "MLP")
 
 
 def ring(num_nodes: int) -> Tensor:
-    """Edges both ways around a ring: what reads neighbours shows there."""
+    """Return edges both ways around a ring, where a network that reads neighbours shows it."""
     nodes = torch.arange(num_nodes)
     forth = torch.stack([nodes, (nodes + 1) % num_nodes])
     return torch.cat([forth, forth.flip(0)], 1)
 
 
+def answers(
+    module: nn.Module, x: Tensor, edge_index: Tensor, edge_features: Tensor | None = None
+) -> Tensor:
+    """Return a network's scores, over edges with features if it reads any."""
+    if edge_features is None:
+        found: Tensor = module(x, edge_index)
+    else:
+        found = module(x, edge_index, edge_attr=edge_features)
+    return found
+
+
+def read_edges(graph: Graph, arguments: Mapping[str, Any]) -> Tensor | None:
+    """Return the features of the graph's edges as the network's arguments ask for them."""
+    wanted = arguments.get(EDGE_DIM)
+    if wanted is None:
+        return None
+    if wanted != graph.num_edge_features:
+        raise ConfigError(
+            f"method.arguments.{EDGE_DIM}: found {wanted}; expected "
+            f"{graph.num_edge_features or None} as the edges of the data have it (tables.yaml: "
+            "`transfers: {become: edges}`)"
+        )
+    return graph.edge_features
+
+
 def build(
     network: str, arguments: Mapping[str, Any], num_features: int, num_classes: int, seed: int
 ) -> nn.Module:
-    """The network with first weights drawn from `seed`; refuses what cannot be averaged."""
+    """Return the network with first weights drawn from `seed`. Raise ConfigError if it cannot be
+    averaged."""
     with seeded(seed):
         module = _made(network, dict(arguments), num_features, num_classes)
     lazy = [name for name, value in module.named_parameters() if nn.parameter.is_lazy(value)]
@@ -50,7 +81,7 @@ def build(
         raise ConfigError(f"method.network: {network} has no weights to train")
     with seeded(seed + 1):  # another one is tried: what a pass leaves behind (caches) stays there
         tried = _made(network, dict(arguments), num_features, num_classes)
-        _try(network, tried, num_features, num_classes)
+        _try(network, tried, num_features, num_classes, arguments.get(EDGE_DIM))
     fixed, kept = dict(module.named_buffers()), dict(tried.named_buffers())
     for name in {**fixed, **kept}:
         if name not in fixed or name not in kept or not torch.equal(fixed[name], kept[name]):
@@ -67,10 +98,14 @@ def build(
     return module
 
 
-def _try(network: str, module: nn.Module, num_features: int, num_classes: int) -> None:
-    """One pass as in training: it must give a score per node and class."""
+def _try(
+    network: str, module: nn.Module, num_features: int, num_classes: int, edge_dim: int | None
+) -> None:
+    """Run one pass as in training. Raise ConfigError unless it gives a score per node and class."""
+    edges = ring(8)
+    numbers = None if edge_dim is None else torch.rand(edges.shape[1], edge_dim)
     try:
-        found = module.train()(torch.rand(8, num_features), ring(8))
+        found = answers(module.train(), torch.rand(8, num_features), edges, numbers)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise ConfigError(
@@ -108,7 +143,8 @@ def _made(
 
 
 def _own(path: str) -> Any:
-    """A class or a function by its path; modules are looked up from the working folder too."""
+    """Return a class or a function by its path. Modules are looked up from the working folder
+    too."""
     module, _, name = path.replace(":", ".").rpartition(".")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -153,7 +189,8 @@ class _WithoutEdges(nn.Module):
 
 @contextmanager
 def seeded(seed: int) -> Any:
-    """Foreign code draws from torch's global stream: it gets one of its own, for as long."""
+    """Give foreign code, which draws from torch's global stream, a stream of its own for as
+    long."""
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed % 2**63)
@@ -161,12 +198,13 @@ def seeded(seed: int) -> Any:
 
 
 def vector_of(module: nn.Module) -> Tensor:
-    """All parameters as one vector, detached."""
+    """Return all parameters as one vector, detached."""
     return parameters_to_vector(module.parameters()).detach()
 
 
 def load_vector(module: nn.Module, vector: Tensor) -> None:
-    """A copy: what a network trains in place must not be what it was sent."""
+    """Copy a vector into the parameters, so that training in place does not change what was
+    sent."""
     own = list(module.parameters())
     parts = torch.split(vector, [p.numel() for p in own])
     with torch.no_grad():
@@ -177,11 +215,11 @@ def load_vector(module: nn.Module, vector: Tensor) -> None:
 def layout_of(
     module: nn.Module, num_features: int, num_classes: int, optimizer: Literal["adam", "sgd"]
 ) -> Layout:
-    """What everybody can tell of a module from its parameters: its first matrices over features,
-    and its last one whose outputs are classes."""
+    """Return what everybody can tell of a module from its parameters: its first matrices over
+    features, and its last matrix whose outputs are classes."""
     shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
     matrices = [name for name, shape in shapes.items() if len(shape) == 2]
-    first = [name for name in matrices if shapes[name][1] == num_features]
+    first = [name for name in matrices if shapes[name][1] == num_features and "edge" not in name]
     # A first layer may have several matrices (own and neighbours' rows); a later one of the same
     # width belongs to another layer, known by the prefix of its name.
     stem = _stem(first[0]) if first else ""
@@ -203,7 +241,8 @@ def layout_of(
 
 
 def _stem(name: str) -> str:
-    """`convs.0.lin_l.weight` -> `convs.0`: two names deep, as torch-geometric names its layers."""
+    """Return the layer of a name, two names deep as torch-geometric has it: `convs.0.lin_l.weight`
+    gives `convs.0`."""
     return ".".join(name.split(".")[:2])
 
 

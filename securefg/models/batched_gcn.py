@@ -1,10 +1,10 @@
 """Many GCNs trained at once, as one tensor: same graph, same features, other training sets.
 
-The first product of S networks is one sparse product, X [W0_1 ... W0_S], the convolutions likewise;
-only the small product with W1 is a batch. In training, rows that no training node can see within
-two steps are left out. What a network learns is what it would learn alone
-(`training.GcnTrainer`), to rounding; with dropout the mask on X is shared by the networks of
-an epoch, since one product has one X, while the mask on the hidden layer is each network's own.
+The first product of S networks is one sparse product, X [W0_1 ... W0_S], the convolutions likewise.
+Only the small product with W1 is a batch. In training, rows that no training node can see within
+two steps are left out. A network learns what it would learn alone (`training.GcnTrainer`), to
+rounding. With dropout the mask on X is shared by the networks of an epoch, since one product has
+one X, while the mask on the hidden layer is each network's own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 
 @dataclass(frozen=True)
 class Field:
-    """What the logits of some nodes depend on: Z = second ReLU(first X W0) W1."""
+    """A set of rows that the logits of some nodes depend on: Z = second ReLU(first X W0) W1."""
 
     features: FeatureMatrix
     first: SparseMatrix
@@ -33,22 +33,24 @@ class Field:
 
     @classmethod
     def whole(cls, adjacency: SparseMatrix, features: FeatureMatrix) -> Field:
-        """Of all nodes."""
+        """Return the field of all nodes."""
         return cls(features, adjacency, adjacency)
 
     @classmethod
     def of(cls, nodes: Tensor, adjacency: SparseMatrix, features: FeatureMatrix) -> Field:
-        """Of `nodes` alone, in their order; rows of no effect on them are left out."""
+        """Return the field of `nodes` alone, in their order. Rows of no effect on them are left
+        out."""
         second, near = _rows(adjacency, nodes)
         first, seen = _rows(adjacency, near)
         return cls(_feature_rows(features, seen), first, second)
 
 
 class BatchedGcns:
-    """W0 (d, S h) and W1 (S, h, C) of S networks under Adam, with L2 on the first alone."""
+    """A batch of S networks under Adam: W0 (d, S h) and W1 (S, h, C), with L2 on the first
+    alone."""
 
     def __init__(self, shape: GcnShape, vectors: Tensor, lr: float, weight_decay: float) -> None:
-        """`vectors`: a row of flat parameters per network."""
+        """Take `vectors`, a row of flat parameters per network."""
         self._shape, self._count = shape, len(vectors)
         first, second = zip(*(shape.split(vector) for vector in vectors), strict=True)
         self._first, self._second = torch.cat(first, 1), torch.stack(second)
@@ -82,18 +84,18 @@ class BatchedGcns:
 
     @torch.no_grad()
     def logits(self, adjacency: SparseMatrix, features: FeatureMatrix) -> Tensor:
-        """(S, N, C)"""
+        """Return logits (S, N, C)."""
         field = Field.whole(adjacency, features)
         return Pass(field, self._first, self._second).forward(0.0, None)
 
     def vectors(self) -> Tensor:
-        """(S, parameters): every network's flat vector."""
+        """Return (S, parameters): every network's flat vector."""
         first = self._first.view(-1, self._count, self._shape.hidden).transpose(0, 1)
         return torch.cat([first.flatten(1), self._second.flatten(1)], 1)
 
 
 class Pass:
-    """Forward and backward by hand, into buffers: T = X W0, U = A1 T, H = ReLU(U), V = A2 H,
+    """A forward and backward pass by hand, into buffers: T = X W0, U = A1 T, H = ReLU(U), V = A2 H,
     Z = V W1 per network. Fresh memory for every product would cost more than the products."""
 
     def __init__(self, field: Field, first: Tensor, second: Tensor) -> None:
@@ -110,7 +112,7 @@ class Pass:
         self._scale = 1.0
 
     def forward(self, dropout: float, stream: torch.Generator | None) -> Tensor:
-        """The logits of the batch; dropout acts when a stream is given."""
+        """Return the logits of the batch. Dropout acts when a stream is given."""
         first, second = self._weights
         self._scale = 1.0 if stream is None else 1 / (1 - dropout)
         if stream is not None and dropout:
@@ -125,7 +127,7 @@ class Pass:
         return torch.bmm(self._batch(self._near.mul_(self._scale)), second)
 
     def backward(self, by_logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradients by W0 and W1."""
+        """Return the gradients by W0 and W1."""
         by_second = torch.bmm(self._batch(self._near).transpose(1, 2), by_logits)
         by_near = torch.bmm(by_logits, self._weights[1].transpose(1, 2))
         self._batch(self._near).copy_(by_near.mul_(self._scale))
@@ -136,20 +138,21 @@ class Pass:
         return self._gradient, by_second
 
     def _draw(self, dropout: float, stream: torch.Generator) -> Tensor:
-        """1 with probability 1 - dropout, to 2^-16, else 0: four places share a draw of 64 bits."""
+        """Return 1 with probability 1 - dropout, to 2^-16, else 0: four places share a draw of 64
+        bits."""
         self._draws.random_(torch.iinfo(torch.int64).min, None, generator=stream)
         lanes = self._draws.view(torch.int16)[: self._kept.numel()].view(self._kept.shape)
         return self._kept.copy_(lanes >= round(dropout * 65536) - 32768)
 
     def _batch(self, rows: Tensor) -> Tensor:
-        """(n, S h) seen as (S, n, h)."""
+        """Return (n, S h) seen as (S, n, h)."""
         count, hidden, _ = self._weights[1].shape
         return rows.view(-1, count, hidden).transpose(0, 1)
 
 
 @dataclass(frozen=True)
 class Thinned:
-    """Features of one epoch and their transpose, as PyTorch's own tensors."""
+    """A pair of one epoch's features and their transpose, as PyTorch's own tensors."""
 
     matrix: Tensor
     transposed: Tensor
@@ -162,7 +165,8 @@ def _whole(features: FeatureMatrix) -> Thinned:
 
 
 def _thinned(features: FeatureMatrix, dropout: float, stream: torch.Generator) -> Thinned:
-    """Drop entries; of a sparse matrix the dropped entries are left out of the products."""
+    """Drop entries and return the rest. The dropped entries of a sparse matrix are left out of the
+    products."""
     mask = keep_mask(features.values.shape, dropout, stream)
     values = features.values * mask
     if isinstance(features, DenseMatrix):
@@ -195,7 +199,7 @@ def _true_places(mask: Tensor) -> Tensor:
 
 
 class BufferedAdam:
-    """The step of `optimizers.Adam`, on one tensor, without fresh memory."""
+    """A step of `optimizers.Adam`, on one tensor, without fresh memory."""
 
     def __init__(self, weights: Tensor, lr: float, weight_decay: float = 0.0) -> None:
         self._weights, self._lr, self._decay = weights, lr, weight_decay
@@ -203,7 +207,7 @@ class BufferedAdam:
         self._spread, self._steps = torch.empty_like(weights), 0
 
     def step(self, gradient: Tensor) -> None:
-        """Overwrites the gradient."""
+        """Take a step, and overwrite the gradient."""
         self._steps += 1
         b1, b2 = BETAS
         if self._decay:
@@ -224,7 +228,7 @@ def _product(matrix: Tensor, dense: Tensor, out: Tensor) -> None:
 
 
 def _rows(matrix: SparseMatrix, rows: Tensor) -> tuple[SparseMatrix, Tensor]:
-    """Some rows of a matrix without its empty columns, and which columns are left."""
+    """Return some rows of a matrix without its empty columns, and which columns are left."""
     row, column, values = _entries(matrix, rows)
     kept, place = torch.unique(column, return_inverse=True)
     return SparseMatrix.from_entries(row, place, values, (len(rows), len(kept))), kept

@@ -20,19 +20,20 @@ from securefg.models.sparse import SparseMatrix, feature_matrix
 
 
 def mlp(weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
-    """ReLU(X W0) W1; with a leading axis on all of them, every client's own."""
+    """Return ReLU(X W0) W1. With a leading axis on all of them, every client's own."""
     first, second = weights
     logits: Tensor = torch.relu(inputs @ first) @ second
     return logits
 
 
 def mlp_shapes(num_features: int, hidden: int, num_classes: int) -> Shapes:
-    """The shapes of W0 and W1."""
+    """Return the shapes of W0 and W1."""
     return (num_features, hidden), (hidden, num_classes)
 
 
 class Mlp(Network):
-    """Classifies every node by its features alone: what the graph adds is the others' gain."""
+    """A network that classifies every node by its features alone. The graph's gain shows beside
+    it."""
 
     decayed = (True, False)
 
@@ -41,7 +42,7 @@ class Mlp(Network):
         self._features = feature_matrix(graph.features).to(device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """ReLU(X W0) W1."""
+        """Return ReLU(X W0) W1."""
         first, second = weights
         values = dropped(self._features.values, dropout, stream)
         hidden = torch.relu(self._features.matmul(first, values))
@@ -50,7 +51,8 @@ class Mlp(Network):
 
 
 class Gcn(Network):
-    """A_hat ReLU(A_hat X W0) W1; L2 regularisation on the first layer, as in the GCN paper."""
+    """A GCN: A_hat ReLU(A_hat X W0) W1. L2 regularisation acts on the first layer, as in the GCN
+    paper."""
 
     decayed = (True, False)
 
@@ -59,12 +61,12 @@ class Gcn(Network):
         _, self._adjacency, self._features = gcn_inputs(graph, hidden, device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """A_hat ReLU(A_hat X W0) W1."""
+        """Return A_hat ReLU(A_hat X W0) W1."""
         return gcn(weights, self._adjacency, self._features, dropout, stream)[1]
 
 
 class Appnp(Network):
-    """A_tilde ReLU(X W0) W1; dropout acts on the perceptron alone."""
+    """An APPNP: A_tilde ReLU(X W0) W1. Dropout acts on the perceptron alone."""
 
     decayed = Mlp.decayed
 
@@ -77,13 +79,13 @@ class Appnp(Network):
         self._teleport, self._steps = teleport, steps
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """A_tilde ReLU(X W0) W1."""
+        """Return A_tilde ReLU(X W0) W1."""
         hidden = self._mlp.logits(weights, dropout, stream)
         return propagate(self._adjacency, hidden, self._teleport, self._steps)
 
 
 class GraphSage(Network):
-    """h_i := W h_i + W' mean_{j in N(i)} h_j, twice, with ReLU between.
+    """A GraphSAGE: h_i := W h_i + W' mean_{j in N(i)} h_j, twice, with ReLU between.
 
     The mean over no neighbours is zero. No neighbours are sampled: the graphs are small.
     """
@@ -97,7 +99,7 @@ class GraphSage(Network):
         self._features = feature_matrix(graph.features).to(device)
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """Class scores of every node, (N, C)."""
+        """Return class scores of every node, (N, C)."""
         own0, others0, own1, others1 = weights
         values = dropped(self._features.values, dropout, stream)
         both = self._features.matmul(torch.cat([own0, others0], 1), values)
@@ -108,7 +110,7 @@ class GraphSage(Network):
 
 
 def mean_of_neighbours(graph: Graph) -> SparseMatrix:
-    """D^-1 A."""
+    """Return D^-1 A."""
     row, column = graph.edge_index
     degree = torch.bincount(row, minlength=graph.num_nodes)
     size = (graph.num_nodes, graph.num_nodes)

@@ -28,8 +28,8 @@ covariances within classes are what noise spoils first (benchmarks/private_trial
 
 @dataclass(frozen=True)
 class Moments:
-    """second = sum phi phi^T, (m, m); by_class = sum phi y^T, (m, C). The last entry of phi is a
-    constant, which makes the last row of `by_class` its class counts."""
+    """A pair of sums: second = sum phi phi^T, (m, m), and by_class = sum phi y^T, (m, C). The last
+    entry of phi is a constant, which makes the last row of `by_class` its class counts."""
 
     second: Tensor
     by_class: Tensor
@@ -40,7 +40,8 @@ class Moments:
 
 
 def class_scores(sums: Tensor, noise: float, rates: bool) -> Tensor:
-    """From M = sum x y^T (d, C), a weight per feature and class, so that P^T x scores the classes.
+    """Return from M = sum x y^T (d, C) a weight per feature and class, so that P^T x scores the
+    classes.
 
     With T_j = sum_c M_jc and prior pi_c, the centred row is M_j - pi T_j. It shrinks to zero as its
     noise grows (James and Stein: 1 - (C-1) noise^2 / |row|^2), and `rates` divides it by T_j and a
@@ -66,9 +67,9 @@ def class_scores(sums: Tensor, noise: float, rates: bool) -> Tensor:
 def discriminant(
     moments: Moments, constant: float, noise: float, ridge: float = RIDGE
 ) -> tuple[Tensor, Tensor]:
-    """Weights (m, C) and offsets (C,) of  w_c = S^-1 mu_c,  b_c = -mu_c . w_c / 2 + log pi_c.
+    """Return weights (m, C) and offsets (C,) of w_c = S^-1 mu_c, b_c = -mu_c . w_c / 2 + log pi_c.
 
-    S = (A - sum n_c mu_c mu_c^T + lambda I) / n, made positive first; lambda grows with the largest
+    S = (A - sum n_c mu_c mu_c^T + lambda I) / n, made positive first. lambda grows with the largest
     eigenvalue that noise alone has, noise sqrt(m).
     """
     dim = len(moments.second)
@@ -83,8 +84,8 @@ def discriminant(
 
 
 def regression(moments: Moments, noise: float) -> tuple[Tensor, Tensor]:
-    """Ridge regression of the labels:  W = C (A + lambda I)^-1 B, no offsets, lambda as twice the
-    largest eigenvalue that noise alone has. C classes make a score of 1/C chance."""
+    """Return ridge regression of the labels: W = C (A + lambda I)^-1 B, no offsets, lambda as twice
+    the largest eigenvalue that noise alone has. C classes make a score of 1/C chance."""
     dim, num_classes = moments.by_class.shape
     lam = 2 * noise * math.sqrt(dim) + 1
     second = _positive(moments.second) + lam * torch.eye(dim, dtype=moments.second.dtype)
@@ -93,7 +94,8 @@ def regression(moments: Moments, noise: float) -> tuple[Tensor, Tensor]:
 
 
 def is_clear(moments: Moments, constant: float, noise: float) -> bool:
-    """Whether n nodes, spread over all numbers, stand `CLEAR` times above the noise on each."""
+    """Return whether n nodes, spread over all numbers, stand `CLEAR` times above the noise on
+    each."""
     dim, num_classes = moments.by_class.shape
     numbers = dim * (dim + 1) / 2 + dim * num_classes
     nodes = float(moments.by_class[-1].sum()) / constant
@@ -101,12 +103,12 @@ def is_clear(moments: Moments, constant: float, noise: float) -> bool:
 
 
 def head(moments: Moments, constant: float, noise: float, clear: bool) -> tuple[Tensor, Tensor]:
-    """The discriminant where sums are clear of their noise, else regression."""
+    """Return the discriminant where sums are clear of their noise, else regression."""
     return discriminant(moments, constant, noise) if clear else regression(moments, noise)
 
 
 def _positive(matrix: Tensor) -> Tensor:
-    """The nearest positive semi-definite matrix: negative eigenvalues are noise."""
+    """Return the nearest positive semi-definite matrix: negative eigenvalues are noise."""
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
     found: Tensor = (vectors * values.clamp_min(0)) @ vectors.T
     return found

@@ -28,7 +28,7 @@ NEGATIVE_SLOPE = 0.2
 
 
 class Gat(Network):
-    """`heads` heads of hidden / heads units, ELU, then one head that gives the class scores.
+    """A GAT: `heads` heads of hidden / heads units, ELU, then one head that gives the class scores.
 
     With a linear readout that one head has `hidden` units, ELU follows, and a matrix gives the
     scores. Dropout acts on the layers' inputs and on the attention, as in the paper.
@@ -53,7 +53,7 @@ class Gat(Network):
         stream: Stream = None,
         edges: Tensor | None = None,
     ) -> Tensor:
-        """The first layer's output, (N, hidden), over other edges where they are given."""
+        """Return the first layer's output, (N, hidden), over other edges where they are given."""
         first, target, source, *_ = weights
         values = dropped(self._features.values, dropout, stream)
         latents = self._features.matmul(first, values)
@@ -64,7 +64,7 @@ class Gat(Network):
     def scores(
         self, hidden: Tensor, weights: Weights, dropout: float = 0.0, stream: Stream = None
     ) -> Tensor:
-        """Class scores of every node, (N, C), from the first layer's output."""
+        """Return class scores of every node, (N, C), from the first layer's output."""
         second, target, source, *readout = weights[3:]
         latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
         scores = attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
@@ -73,7 +73,7 @@ class Gat(Network):
         return scores
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """Class scores of every node, (N, C); dropout acts when a stream is given."""
+        """Return class scores of every node, (N, C). Dropout acts when a stream is given."""
         return self.scores(self.hidden(weights, dropout, stream), weights, dropout, stream)
 
 
@@ -85,7 +85,7 @@ def attend(
     dropout: float = 0.0,
     stream: torch.Generator | None = None,
 ) -> Tensor:
-    """sum_j a_ij x_j per head, with a_ij = softmax_j LeakyReLU(target . x_i + source . x_j).
+    """Return sum_j a_ij x_j per head, with a_ij = softmax_j LeakyReLU(target . x_i + source . x_j).
 
     latents         (N, heads, units)
     target, source  (heads, units): the two halves of the attention vector
@@ -100,7 +100,7 @@ def attend(
 
 
 def softmax_within(scores: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """exp(s_e) / sum over the edges e' of e's group of exp(s_e'), for every head."""
+    """Return exp(s_e) / sum over the edges e' of e's group of exp(s_e'), for every head."""
     index = group.unsqueeze(-1).expand_as(scores)
     lowest = scores.new_full((num_groups, scores.shape[1]), -torch.inf)
     highest = lowest.scatter_reduce(0, index, scores.detach(), "amax")
@@ -110,13 +110,13 @@ def softmax_within(scores: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def with_loops(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The edges and a loop at every node."""
+    """Return the edges and a loop at every node."""
     return torch.cat([edge_index, torch.arange(num_nodes).repeat(2, 1)], 1)
 
 
 @dataclass(frozen=True)
 class Pull:
-    """Rows that the hidden layer is to resemble, and how much that counts."""
+    """A set of rows that the hidden layer is to resemble, and how much that counts."""
 
     nodes: Tensor
     rows: Tensor
@@ -124,18 +124,19 @@ class Pull:
 
 
 class PublicGat(Gat):
-    """Heads side by side, `hidden` units in all, ELU, then one head that gives the scores."""
+    """A GAT with heads side by side, `hidden` units in all, ELU, then one head that gives the
+    scores."""
 
     def __init__(self, graph: Graph, hidden: int, heads: int, device: torch.device) -> None:
         super().__init__(graph, hidden, heads, linear_readout=False, device=device)
         self._loops = with_loops(graph.edge_index[:, :0], graph.num_nodes).to(device)
 
     def initial(self, stream: torch.Generator) -> tuple[Tensor, ...]:
-        """Glorot-uniform weights, matrix by matrix."""
+        """Return Glorot-uniform weights, matrix by matrix."""
         return split(glorot(self.shapes, stream), self.shapes)
 
     def hidden_without_edges(self, weights: Weights) -> Tensor:
-        """What every client that holds a node makes of it, whatever its edges are."""
+        """Return what every client that holds a node makes of it, whatever its edges are."""
         return self.hidden(weights, edges=self._loops)
 
 
@@ -158,7 +159,7 @@ class PublicGatTrainer(Trained):
         dropout: float,
         stream: torch.Generator,
     ) -> None:
-        """Full-batch epochs; a client without labels only follows the pull."""
+        """Train for full-batch epochs. A client without labels only follows the pull."""
         for _ in range(epochs if len(nodes) or pull else 0):
             hidden = self._network.hidden(self.weights, dropout, stream)
             logits = self._network.scores(hidden, self.weights, dropout, stream)

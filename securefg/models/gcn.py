@@ -19,16 +19,16 @@ from securefg.protocol.meanings import Layer, Layout, Matrix
 
 
 class Operator(Protocol):
-    """What a convolution multiplies by: a matrix, or a sum of matrices."""
+    """A factor of a convolution: a matrix, or a sum of matrices."""
 
     def __matmul__(self, dense: Tensor) -> Tensor: ...
 
     def product(self, dense: Tensor) -> Tensor:
-        """The same without a gradient."""
+        """Return operator @ dense, without a gradient."""
         ...
 
     def product_transposed(self, dense: Tensor) -> Tensor:
-        """The transpose @ dense, without a gradient."""
+        """Return the transpose @ dense, without a gradient."""
         ...
 
     def at(self, rows: Tensor) -> Operator:
@@ -48,11 +48,11 @@ class SumOf:
         return product
 
     def product(self, dense: Tensor) -> Tensor:
-        """(A + B) @ dense, without a gradient."""
+        """Return (A + B) @ dense, without a gradient."""
         return reduce(add, (term.product(dense) for term in self.terms))
 
     def product_transposed(self, dense: Tensor) -> Tensor:
-        """(A + B)^T @ dense, without a gradient."""
+        """Return (A + B)^T @ dense, without a gradient."""
         return reduce(add, (term.product_transposed(dense) for term in self.terms))
 
     def at(self, rows: Tensor) -> SumOf:
@@ -61,10 +61,10 @@ class SumOf:
 
 
 class GcnShape(TwoLayers):
-    """The sizes of a two-layer GCN."""
+    """A set of the sizes of a two-layer GCN."""
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
-        """W0 (d x h) and W1 (h x C) as views of the vector."""
+        """Return W0 (d x h) and W1 (h x C) as views of the vector."""
         return split(vector, self.matrices)
 
 
@@ -75,7 +75,7 @@ def gcn(
     dropout: float = 0.0,
     stream: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Hidden layer and logits: H = ReLU(A X W0), Z = A H W1.
+    """Return hidden layer and logits: H = ReLU(A X W0), Z = A H W1.
 
     In training, when a stream is given, dropout acts on X and on H.
     """
@@ -94,8 +94,8 @@ def sampled_gcn(
     dropout: float,
     streams: tuple[torch.Generator, torch.Generator],
 ) -> Tensor:
-    """Logits of `nodes` in training with A the sum of `terms`, where entries of A's rows are drawn:
-    `fan_out` a row and term. The streams are those of the draws and of dropout."""
+    """Return logits of `nodes` in training with A the sum of `terms`, where entries of A's rows are
+    drawn: `fan_out` a row and term. The streams are those of the draws and of dropout."""
     first, second = weights
     drawing, dropping = streams
     outer, middle = sampled_rows(terms, nodes, fan_out[0], drawing)
@@ -106,7 +106,7 @@ def sampled_gcn(
 
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
-    """A_hat = D^-1/2 (A + I) D^-1/2."""
+    """Return A_hat = D^-1/2 (A + I) D^-1/2."""
     loops = torch.arange(num_nodes)
     row = torch.cat([edge_index[0], loops])
     column = torch.cat([edge_index[1], loops])
@@ -118,7 +118,7 @@ def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
 def gcn_inputs(
     graph: Graph, hidden: int, device: torch.device
 ) -> tuple[GcnShape, SparseMatrix, FeatureMatrix]:
-    """What a GCN on a graph needs: the shape of its weights, A_hat, and the features."""
+    """Return what a GCN on a graph needs: the shape of its weights, A_hat, and the features."""
     shape = GcnShape(graph.num_features, hidden, graph.num_classes)
     edges, num_nodes = graph.edge_index, graph.num_nodes
     adjacency = share_operator(
@@ -134,7 +134,7 @@ def gcn_inputs(
 
 
 def gcn_layout(shape: GcnShape, dropout: float) -> Layout:
-    """A ReLU(A X W0) W1, for those who are shown its weights."""
+    """Return the layout of A ReLU(A X W0) W1, for those who are shown its weights."""
     return Layout(
         layers=(Layer("first", shape.matrices[0]), Layer("second", shape.matrices[1])),
         inputs=(Matrix("first"),),

@@ -22,10 +22,10 @@ _GIVEN: dict[str, Make] = {}
 
 
 def reference(model: nn.Module | Make) -> str:
-    """A path for `method.network`.
+    """Return a path for `method.network`.
 
-    A class or function of a module is its own path, which every process can import. What was
-    written in a notebook or comes with its weights has a name with a hash of its source and
+    A class or function of a module is its own path, which every process can import. A network that
+    was written in a notebook or comes with its weights has a name with a hash of its source and
     weights: two networks are never taken for one, and only this process can run it.
     """
     if isinstance(model, nn.Module):
@@ -52,7 +52,7 @@ def _copy(model: nn.Module) -> nn.Module:
 
 
 def _weights(model: nn.Module) -> bytes:
-    """The weights and the source: the same class with other weights is another network."""
+    """Return the weights and the source: the same class with other weights is another network."""
     buffer = io.BytesIO()
     for name, value in model.state_dict().items():
         buffer.write(f"{name}{tuple(value.shape)}{value.dtype}".encode())
@@ -74,7 +74,8 @@ def _source(thing: Any) -> str:
 
 
 def _source_in_a_cell(thing: Any) -> str | None:
-    """A notebook has no file that holds its classes: one is found where its methods' code is."""
+    """Return the source of a notebook's class, which no file holds. It is found by its methods'
+    code."""
     methods = filter(inspect.isfunction, vars(thing).values()) if inspect.isclass(thing) else ()
     for method in methods:
         lines = linecache.getlines(method.__code__.co_filename)

@@ -15,7 +15,7 @@ from securefg.protocol.meanings import GraphOperator
 def operator_matrix(
     operator: GraphOperator, edge_index: Tensor, num_nodes: int
 ) -> NDArray[np.float64]:
-    """Row k: what every client's value is multiplied by in the k-th sum."""
+    """Return row k: what every client's value is multiplied by in the k-th sum."""
     if operator.kind == "appnp":  # nobody is in its own sum
         matrix = propagation_matrix(edge_index, num_nodes, operator.teleport, operator.steps)
         propagated: NDArray[np.float64] = matrix.fill_diagonal_(0).double().numpy()
@@ -25,7 +25,7 @@ def operator_matrix(
 
 
 def neighbourhood_sums(edge_index: Tensor, num_nodes: int, least: int = 1) -> sparse.csr_array:
-    """A_hat = D^-1/2 (A + I) D^-1/2 without the rows of fewer than `least` terms."""
+    """Return A_hat = D^-1/2 (A + I) D^-1/2 without the rows of fewer than `least` terms."""
     loops = torch.arange(num_nodes)
     row, column = torch.cat([edge_index.cpu(), loops.expand(2, -1)], 1).numpy()
     sizes = np.bincount(row, minlength=num_nodes)

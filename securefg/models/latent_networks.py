@@ -1,4 +1,4 @@
-"""What is left of a GCN or a GAT when users keep its first weights (nFedGNN), and L_reg."""
+"""The rest of a GCN or a GAT when users keep its first weights (nFedGNN), and L_reg."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from securefg.models.sparse import SparseMatrix
 
 
 class LatentGcn:
-    """Z = A_hat ReLU(A_hat X') W, of nFedGNN's equation 5, with dropout after the ReLU."""
+    """A GCN on latents: Z = A_hat ReLU(A_hat X') W, of nFedGNN's equation 5, with dropout after the
+    ReLU."""
 
     def __init__(
         self,
@@ -25,7 +26,8 @@ class LatentGcn:
         device: torch.device,
         summed: bool = False,
     ) -> None:
-        """`sizes`: nodes, numbers in a latent, classes. `summed`: A_hat X' comes in, not X'."""
+        """Take `sizes`: nodes, numbers in a latent, classes. With `summed`, A_hat X' comes in, not
+        X'."""
         num_nodes, hidden, num_classes = sizes
         self._dropout, self._summed = dropout, summed
         self._adjacency = normalized_adjacency(edge_index, num_nodes).to(device)
@@ -33,7 +35,7 @@ class LatentGcn:
         self.parameters = [weights.view(hidden, num_classes).to(device).requires_grad_()]
 
     def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor:
-        """Class scores per node; dropout acts where a stream is given."""
+        """Return class scores per node. Dropout acts where a stream is given."""
         hidden = torch.relu(received if self._summed else self._adjacency @ received)
         hidden = dropped(hidden, self._dropout, stream)
         scores: Tensor = self._adjacency @ (hidden @ self.parameters[0])
@@ -41,9 +43,10 @@ class LatentGcn:
 
 
 class LatentGat:
-    """Layer 1, per head l: ELU(sum_j a^l_ij x'_j,l), heads side by side (nFedGNN's equation 9).
+    """A GAT on latents. Layer 1, per head l: ELU(sum_j a^l_ij x'_j,l), heads side by side
+    (nFedGNN's equation 9).
 
-    Layer 2 is one head to the classes. Dropout acts on what layer 2 takes in and on attention.
+    Layer 2 is one head to the classes. Dropout acts on the input of layer 2 and on attention.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class LatentGat:
         seed: int,
         device: torch.device,
     ) -> None:
-        """`sizes`: nodes, numbers in a latent over all heads, classes."""
+        """Take `sizes`: nodes, numbers in a latent over all heads, classes."""
         num_nodes, width, num_classes = sizes
         self._heads, self._dropout = heads, dropout
         self._edges = with_loops(edge_index, num_nodes).to(device)
@@ -67,7 +70,7 @@ class LatentGat:
         ]
 
     def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor:
-        """Class scores per node; dropout acts where a stream is given."""
+        """Return class scores per node. Dropout acts where a stream is given."""
         target0, source0, weights, target1, source1 = self.parameters
         rate = 0.0 if stream is None else self._dropout
         per_head = received.view(len(received), self._heads, -1)
@@ -77,7 +80,7 @@ class LatentGat:
 
 
 class Smoothness:
-    """L_reg of nFedGNN (equation 6), sum_e |z_i - z_j|^2 / E = tr(Z^T L Z) / E.
+    """A penalty, L_reg of nFedGNN (equation 6): sum_e |z_i - z_j|^2 / E = tr(Z^T L Z) / E.
 
     L = D_out + D_in - A - A^T. Several heads side by side in Z are each counted, and summed.
     """
@@ -91,7 +94,7 @@ class Smoothness:
 
 
 def _laplacian(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
-    """Return D_out + D_in - A - A^T; an edge from a node to itself adds nothing."""
+    """Return D_out + D_in - A - A^T. An edge from a node to itself adds nothing."""
     is_loop = edge_index[0] == edge_index[1]
     if bool(is_loop.any()):
         edge_index = edge_index[:, ~is_loop]

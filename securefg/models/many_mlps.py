@@ -21,7 +21,7 @@ from securefg.models.optimizers import Sgd
 
 @dataclass(frozen=True)
 class ClientSamples:
-    """The samples of n clients with S each; row i of everything is the i-th client.
+    """A set of the samples of n clients with S each. Row i of everything is the i-th client.
 
     clients  their numbers, ascending, (n,)
     inputs   (n, S, d);  labels (n, S);  masks (n, S)
@@ -34,7 +34,8 @@ class ClientSamples:
 
     @classmethod
     def of(cls, shards: Sequence[Shard], device: torch.device) -> ClientSamples:
-        """Of clients with one node each; where the node is labelled, all its samples are."""
+        """Return the samples of clients with one node each. If the node is labelled, all its
+        samples are."""
         graphs, n = [shard.graph for shard in shards], len(shards)
         inputs = torch.cat([graph.features for graph in graphs])
         inputs = inputs.reshape(n, -1, inputs.shape[-1])
@@ -48,12 +49,12 @@ class ClientSamples:
         return cls(clients, inputs.to(device), labels.to(device), Split(*masks).to(device))
 
     def rows(self, clients: NDArray[np.int64]) -> Tensor:
-        """Where these clients stand."""
+        """Return the rows of these clients."""
         found = torch.from_numpy(np.searchsorted(self.clients, clients))
         return found.to(self.inputs.device)
 
     def training_set(self, rows: Tensor) -> TrainingSet:
-        """The training samples of the clients in these rows, side by side."""
+        """Return the training samples of the clients in these rows, side by side."""
         train = self.masks.train[rows]
         width = max(1, int(train.sum(1).max()))
         position = torch.argsort(~train, dim=1, stable=True)[:, :width]
@@ -69,7 +70,7 @@ class ClientSamples:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Training samples of n clients, padded to the largest count T.
+    """A set of training samples of n clients, padded to the largest count T.
 
     present  (n, T): False where it is padding;  places  (n, T): a number of its own per sample
     """
@@ -80,7 +81,7 @@ class TrainingSet:
     places: NDArray[np.int64]
 
     def batches(self, size: int | None, count: int, *stream: str | int) -> Iterator[Tensor]:
-        """`count` batches (n, size): which samples each client takes, without replacement."""
+        """Yield `count` batches (n, size): which samples each client takes, without replacement."""
         seed, *names = stream
         padding = (~self.present).cpu().numpy()
         for step in range(count):
@@ -97,7 +98,7 @@ def local_sgd(
     lr: float,
     weight_decay: float,
 ) -> Tensor:
-    """Every client's weights, (n, |W|), after a step per batch; no samples, no change.
+    """Return every client's weights, (n, |W|), after a step per batch. No samples, no change.
 
     A step is w -= lr (g + decay w) with g the gradient of the batch's mean cross-entropy.
     """
@@ -110,7 +111,8 @@ def local_sgd(
 
 
 def _loss(weights: Sequence[Tensor], samples: TrainingSet, batch: Tensor) -> Tensor:
-    """The sum over the clients of their batch's mean: no client's gradient touches another's."""
+    """Return the sum over the clients of their batch's mean: no client's gradient touches
+    another's."""
     index = batch[..., None].expand(-1, -1, samples.inputs.shape[2])
     logits = mlp(weights, samples.inputs.gather(1, index))
     labels = samples.labels.gather(1, batch)  # -1 in the padding of a client without labels

@@ -14,7 +14,7 @@ from securefg.secagg.exposure import linear_exposure
 
 
 class Neighbourhoods:
-    """The sums s_i = sum_j A_hat_ij z_j over i and its neighbours, for all i that have enough.
+    """A set of sums s_i = sum_j A_hat_ij z_j over i and its neighbours, for all i that have enough.
 
     A neighbourhood of fewer than `least` is left out: its sum would say too much about each, and
     s_i is zero.
@@ -35,9 +35,11 @@ class Neighbourhoods:
         )
 
     def of_each(self) -> tuple[Tensor, Tensor]:
-        """What every node must know to contribute: whose sums it is in, and with which weight.
+        """Return what every node must know to contribute: whose sums it is in, and with which
+        weight.
 
-        Two arrays with a row per node, filled up with -1 and 0 to the most that any node has.
+        These are two arrays with a row per node, filled up with -1 and 0 to the most that any node
+        has.
         """
         order = torch.argsort(self._column, stable=True)
         node, sums = self._column[order], self._row[order]
@@ -51,19 +53,19 @@ class Neighbourhoods:
         return whose, weight
 
     def back(self, gradient: Tensor) -> Tensor:
-        """dL/dz from dL/ds."""
+        """Return dL/dz from dL/ds."""
         return self._transposed.to(gradient.device) @ gradient
 
     def facts(self) -> dict[str, float]:
-        """How many sums there are, and the share of latents that they give away."""
+        """Return how many sums there are, and the share of latents that they give away."""
         num_nodes = self._size[0]
         share = self.num_exposed(range(num_nodes)) / num_nodes
         return {"sums_released": self._num_released, "latents_exposed_by_algebra": share}
 
     def num_exposed(self, present: Sequence[int]) -> int:
-        """How many single latents follow from the sums over those present, by algebra alone.
+        """Return how many single latents follow from the sums over those present, by algebra alone.
 
-        All of them, as far as anybody can tell, where the graph is too large to be solved.
+        If the graph is too large to be solved, all of them may follow, as far as anybody can tell.
         """
         entries = (self._weights.numpy(), (self._row.numpy(), self._column.numpy()))
         gone = set(range(self._size[0])) - set(present)
@@ -75,7 +77,7 @@ class Neighbourhoods:
 
 
 def spread(latents: Tensor, whose: Tensor, weight: Tensor, num_sums: int) -> Tensor:
-    """Every node's contribution to all sums, (n, sums, q): zero where it is in none."""
+    """Return every node's contribution to all sums, (n, sums, q): zero where it is in none."""
     out = latents.new_zeros(len(latents), num_sums, latents.shape[1])
     node, place = (whose >= 0).nonzero(as_tuple=True)
     out[node, whose[node, place].long()] = weight[node, place, None] * latents[node]

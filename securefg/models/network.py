@@ -1,4 +1,4 @@
-"""What a network is to those who train it: the shapes of its weights, and logits from weights."""
+"""The interface of a network: the shapes of its weights, and logits from weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Stream = torch.Generator | None
 
 
 class Network(ABC):
-    """A node classifier bound to one graph; its weights come from outside, as matrices.
+    """A node classifier bound to one graph. Its weights come from outside, as matrices.
 
     decayed  which of the matrices L2 regularisation acts on, as the network's paper has it
     """
@@ -26,24 +26,24 @@ class Network(ABC):
 
     @abstractmethod
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
-        """Class scores of every node, (N, C); dropout acts when a stream is given."""
+        """Return class scores of every node, (N, C). Dropout acts when a stream is given."""
 
 
 def split(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
-    """The matrices that a vector (or every row of a batch of vectors) holds, as views."""
+    """Return the matrices that a vector (or every row of a batch of vectors) holds, as views."""
     parts = torch.split(vector, [rows * columns for rows, columns in shapes], dim=-1)
     batch = vector.shape[:-1]
     return tuple(part.view(*batch, *shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def num_parameters(shapes: Shapes) -> int:
-    """The number of entries of all matrices."""
+    """Return the number of entries of all matrices."""
     return sum(rows * columns for rows, columns in shapes)
 
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """The sizes from which everybody can lay out the flat parameter vector of two matrices."""
+    """A set of sizes from which everybody can lay out the flat parameter vector of two matrices."""
 
     num_features: int
     hidden: int
@@ -51,21 +51,21 @@ class TwoLayers:
 
     @property
     def matrices(self) -> Shapes:
-        """The shapes of both matrices, (d, h) and (h, C)."""
+        """Return the shapes of both matrices, (d, h) and (h, C)."""
         return (self.num_features, self.hidden), (self.hidden, self.num_classes)
 
     @property
     def num_parameters(self) -> int:
-        """The length of the vector."""
+        """Return the length of the vector."""
         return num_parameters(self.matrices)
 
     def initial(self, stream: torch.Generator) -> Tensor:
-        """Glorot-uniform weights, as one vector."""
+        """Return Glorot-uniform weights, as one vector."""
         return glorot(self.matrices, stream)
 
 
 def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
-    """Glorot-uniform matrices, one after the other, as one vector."""
+    """Return Glorot-uniform matrices, one after the other, as one vector."""
     drawn = [
         (2 * torch.rand(rows * columns, generator=stream) - 1) * math.sqrt(6 / (rows + columns))
         for rows, columns in shapes
@@ -74,11 +74,12 @@ def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
 
 
 def dropped(values: Tensor, dropout: float, stream: torch.Generator | None) -> Tensor:
-    """In training, when a stream is given, entries are zero with probability `dropout`."""
+    """Return the values with entries set to zero with probability `dropout`, if a stream is
+    given."""
     return values if stream is None else values * keep_mask(values.shape, dropout, stream)
 
 
 def keep_mask(shape: torch.Size, dropout: float, stream: torch.Generator) -> Tensor:
-    """Zero with probability `dropout`, else 1 / (1 - dropout)."""
+    """Return a factor per entry: zero with probability `dropout`, else 1 / (1 - dropout)."""
     draws = torch.rand(shape, generator=stream, device=stream.device)
     return draws.ge_(dropout).div_(1 - dropout)

@@ -16,7 +16,8 @@ from torch import Tensor
 
 @dataclass
 class Adam:
-    """w -= lr m_hat / (sqrt(v_hat) + eps), with g := g + decay w; one decay per parameter."""
+    """An optimizer: w -= lr m_hat / (sqrt(v_hat) + eps), with g := g + decay w. It has one decay
+    per parameter."""
 
     parameters: Sequence[Tensor]
     weight_decay: Sequence[float]
@@ -33,7 +34,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step along these gradients, one per parameter."""
+        """Take one step along these gradients, one per parameter."""
         self.step_count += 1
         count = torch.tensor(float(self.step_count))
         parts = (self.parameters, gradients, self.first, self.second, self.weight_decay)
@@ -67,7 +68,7 @@ class Adam:
         w.addcdiv_(m, spread, value=-self.lr / correction1)
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and step count, for a checkpoint."""
+        """Return moments and step count, for a checkpoint."""
         moments = {f"first.{i}": m.clone() for i, m in enumerate(self.first)}
         moments |= {f"second.{i}": v.clone() for i, v in enumerate(self.second)}
         return {**moments, "step_count": torch.tensor(self.step_count)}
@@ -82,11 +83,12 @@ class Adam:
 
 @dataclass
 class SteppedAdam(Adam):
-    """Adam to the bit as `torch.optim.Adam` computes it by default, in eight passes over memory."""
+    """An Adam to the bit as `torch.optim.Adam` computes it by default, in eight passes over
+    memory."""
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step along these gradients, one per parameter."""
+        """Take one step along these gradients, one per parameter."""
         self.step_count += 1
         parts = (self.parameters, gradients, self.first, self.second, self.weight_decay)
         for w, g, m, v, decay in zip(*parts, strict=True):
@@ -95,7 +97,7 @@ class SteppedAdam(Adam):
 
 @dataclass(frozen=True)
 class Sgd:
-    """w -= lr (g + decay w); one decay per parameter. It keeps no state."""
+    """An optimizer: w -= lr (g + decay w). It has one decay per parameter, and keeps no state."""
 
     parameters: Sequence[Tensor]
     weight_decay: Sequence[float]
@@ -103,13 +105,13 @@ class Sgd:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step along these gradients, one per parameter."""
+        """Take one step along these gradients, one per parameter."""
         for w, g, decay in zip(self.parameters, gradients, self.weight_decay, strict=True):
             w.sub_(g.add(w, alpha=decay) if decay else g, alpha=self.lr)
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing to store."""
+        """Return nothing, because there is nothing to store."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Nothing to restore."""
+        """Do nothing, because there is nothing to restore."""

@@ -20,7 +20,8 @@ Integers = NDArray[np.int64]
 def linear_probe(
     embedding: Tensor, labels: Tensor, train: Tensor, num_classes: int, ridge: float = 1.0
 ) -> Tensor:
-    """Class scores of all nodes from least squares on the training nodes' standardised rows."""
+    """Return class scores of all nodes from least squares on the training nodes' standardised
+    rows."""
     rows = embedding.double()
     spread = rows[train].std(0, correction=0).clamp_min(1e-12)
     rows = (rows - rows[train].mean(0)) / spread
@@ -36,7 +37,8 @@ def linear_probe(
 def held_out_f1(
     embedding: Tensor, labels: Tensor, train: Tensor, test: Tensor, seed: int
 ) -> dict[str, float]:
-    """Both classifiers fitted to the training nodes, scored on the test nodes."""
+    """Return the F1 of both classifiers, fitted to the training nodes and scored on the test
+    nodes."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     fit, score = train.cpu().nonzero()[:, 0].numpy(), test.cpu().nonzero()[:, 0].numpy()
     return _f1(rows, classes, [(fit, score)], seed)
@@ -45,8 +47,8 @@ def held_out_f1(
 def cross_validated_f1(
     embedding: Tensor, labels: Tensor, num_folds: int, seed: int
 ) -> dict[str, float]:
-    """Both classifiers over stratified folds of all rows: right only where no label was used to
-    make the embedding."""
+    """Return the F1 of both classifiers over stratified folds of all rows. It is right only if no
+    label was used to make the embedding."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     rows, classes = rows[classes >= 0], classes[classes >= 0]
     from sklearn.model_selection import StratifiedKFold  # loaded where it is used

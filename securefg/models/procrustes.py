@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
-    """W = U V^T from the SVD of source^T target: the orthogonal W that brings source W nearest to
-    target, row for row (Schönemann 1966); rows may be weighted."""
+    """Return W = U V^T from the SVD of source^T target: the orthogonal W that brings source W
+    nearest to target, row for row (Schönemann 1966). Rows may be weighted."""
     weighted = target if weights is None else target * weights[:, None]
     # The SVD raises on NaN and infinity. Whether private rows overflow must not show as a failure.
     product = (source.double().T @ weighted.double()).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
@@ -20,7 +20,7 @@ def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> T
 
 
 def aligned(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
-    """`source` rotated onto `target`."""
+    """Return `source` rotated onto `target`."""
     return source @ rotation(source, target, weights)
 
 
@@ -37,13 +37,13 @@ def alignment_precision(matrices: Sequence[Tensor], ks: Sequence[int]) -> dict[i
 
 
 def _ranks(source: Tensor, target: Tensor) -> Tensor:
-    """For every row, how many rows of the target are nearer than its own counterpart."""
+    """Return for every row how many rows of the target are nearer than its own counterpart."""
     distances = torch.cdist(source, target)
     return (distances < distances.diagonal()[:, None]).sum(1)
 
 
 def rotated(rows: Tensor, by: Tensor) -> Tensor:
-    """Rows of one or more blocks of d columns, every block times the d x d matrix."""
+    """Return rows of one or more blocks of d columns, every block times the d x d matrix."""
     dim = len(by)
     turned: Tensor = rows.reshape(len(rows), -1, dim) @ by
     return turned.reshape(rows.shape)
@@ -52,10 +52,10 @@ def rotated(rows: Tensor, by: Tensor) -> Tensor:
 def mean_seen_by(
     own: Tensor, others: Tensor, weights: Tensor, own_weights: Tensor, dim: int
 ) -> Tensor:
-    """The mean of `own` (n, w) and all `others` (K, n, w), each rotated into own's space.
+    """Return the mean of `own` (n, w) and all `others` (K, n, w), each rotated into own's space.
 
-    Row by row weighted, (n,) and (K, n); a row in which nobody has a say stays own's. The first
-    `dim` columns find the rotation, every block of `dim` columns follows it.
+    Rows are weighted, (n,) and (K, n). A row in which nobody has a say stays own's. The first `dim`
+    columns find the rotation, and every block of `dim` columns follows it.
     """
     turned = [rotated(rows, rotation(rows[:, :dim], own[:, :dim])) for rows in others]
     total = own_weights + weights.sum(0)

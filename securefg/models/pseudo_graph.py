@@ -31,7 +31,8 @@ BLOCK_ENTRIES = 1 << 22
 
 @dataclass(frozen=True)
 class PseudoGraph:
-    """N rows in CSR form: row i has `counts[i]` neighbours, ascending, with weights of sum one."""
+    """A graph of N rows in CSR form: row i has `counts[i]` neighbours, ascending, with weights of
+    sum one."""
 
     counts: Tensor
     columns: Tensor
@@ -46,7 +47,7 @@ class PseudoGraph:
 def received_graph(
     kind: str, counts: Tensor | None, columns: Tensor | None, values: Tensor | None
 ) -> PseudoGraph | None:
-    """Return the graph that a message of this kind holds, if it holds one; raise if the parts do
+    """Return the graph that a message of this kind holds, if it holds one. Raise if the parts do
     not fit: the counts add up to the neighbours."""
     if counts is None and columns is None and values is None:
         return None
@@ -78,9 +79,9 @@ def require_ascending(kind: str, graph: PseudoGraph | None) -> None:
 
 @dataclass(frozen=True)
 class Search:
-    """How similar nodes are found: exactly, or above so many nodes approximately, on a CPU.
+    """A search for similar nodes: exact, or above so many nodes approximate, on a CPU.
 
-    Raises at once where the library of the approximate search is wanted and missing.
+    It raises at once if the library of the approximate search is wanted and missing.
     """
 
     num_neighbors: int
@@ -94,20 +95,22 @@ class Search:
 
     @property
     def is_approximate(self) -> bool:
-        """Whether the nodes are too many for all pairs."""
+        """Return whether the nodes are too many for all pairs."""
         return self.num_nodes > self.exact_nodes and self.device.type == "cpu"
 
     def graph_of(self, embeddings: Tensor, seed: int) -> tuple[PseudoGraph, float | None]:
-        """Connect the similar; the recall is None where the search was exact."""
+        """Connect the similar. Return the graph and the recall, which is None if the search was
+        exact."""
         if self.is_approximate:
             return build_nearly(embeddings, self.num_neighbors, seed)
         return build_pseudo_graph(embeddings.to(self.device), self.num_neighbors), None
 
 
 def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:
-    """Equation 14: ReLU(H H^T), the s largest entries of each row, rows scaled to sum one.
+    """Return the graph of equation 14: ReLU(H H^T), the s largest entries of each row, rows scaled
+    to sum one.
 
-    A block of rows at a time: memory grows with N * s, time with N^2.
+    It takes a block of rows at a time: memory grows with N * s, time with N^2.
     """
     rows = max(1, BLOCK_ENTRIES // len(embeddings))
     blocks = [
@@ -119,8 +122,8 @@ def build_pseudo_graph(embeddings: Tensor, num_neighbors: int) -> PseudoGraph:
 
 
 def build_nearly(embeddings: Tensor, num_neighbors: int, seed: int) -> tuple[PseudoGraph, float]:
-    """The same from neighbours found approximately, and the measured share of the true ones that
-    were found; memory grows with N * s, time with N^1.5."""
+    """Return the same graph from neighbours found approximately, and the measured share of the true
+    neighbours that were found. Memory grows with N * s, time with N^1.5."""
     found = near_rows(embeddings, num_neighbors, seed)
     columns = found.sort(1).values
     row = torch.arange(len(columns)).repeat_interleave(columns.shape[1])
@@ -135,7 +138,7 @@ def build_nearly(embeddings: Tensor, num_neighbors: int, seed: int) -> tuple[Pse
 
 
 def _inner_products(embeddings: Tensor, columns: Tensor) -> Tensor:
-    """Of every row with its columns, flat; a block of rows at a time."""
+    """Return the inner products of every row with its columns, flat, a block of rows at a time."""
     rows = max(1, BLOCK_ENTRIES // (columns.shape[1] * embeddings.shape[1]))
     parts = zip(torch.split(embeddings, rows), torch.split(columns, rows), strict=True)
     return torch.cat(
@@ -144,7 +147,8 @@ def _inner_products(embeddings: Tensor, columns: Tensor) -> Tensor:
 
 
 def _top_rows(similar: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `kept` largest positive entries of each row; among equals, those of smaller index."""
+    """Return the `kept` largest positive entries of each row. Among equals, those of smaller
+    index."""
     threshold = _kth_largest(similar, kept).clamp_min(torch.finfo(similar.dtype).tiny)
     chosen = similar >= threshold
     crowded = chosen.sum(1) > kept
@@ -173,7 +177,8 @@ def _break_ties(similar: Tensor, threshold: Tensor, kept: int) -> Tensor:
 
 
 def projected(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree) -> SparseMatrix:
-    """scale * D^-1/2 A^(k) D^-1/2 with A^(k) the pseudo graph among `node_ids`, which ascend.
+    """Return scale * D^-1/2 A^(k) D^-1/2 with A^(k) the pseudo graph among `node_ids`, which
+    ascend.
 
     `degree`: D counts a node's pseudo neighbours, or sums their weights.
     """
@@ -205,7 +210,7 @@ CHECKED_ROWS = 256
 
 
 def faiss() -> ModuleType:
-    """Import the optional package; raise `ConfigError` where it is missing."""
+    """Import the optional package. Raise `ConfigError` if it is missing."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
@@ -216,8 +221,8 @@ def faiss() -> ModuleType:
 
 
 def near_rows(rows: Tensor, count: int, seed: int) -> Tensor:
-    """For every row the numbers of up to `count` others or itself, by largest inner product; -1
-    where fewer were found. Rows that are not finite are taken for zero."""
+    """Return for every row the numbers of up to `count` rows, itself included, by largest inner
+    product, and -1 if fewer were found. Rows that are not finite are taken for zero."""
     library = faiss()
     library.omp_set_num_threads(torch.get_num_threads())
     points, queries = _one_length(rows)
@@ -233,7 +238,7 @@ def near_rows(rows: Tensor, count: int, seed: int) -> Tensor:
 
 
 def _one_length(rows: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The points x' and the queries q', both of length one at most."""
+    """Return the points x' and the queries q', both of length one at most."""
     rows = rows.float().nan_to_num(0.0, 0.0, 0.0)
     rows = rows / rows.abs().max().clamp_min(torch.finfo(rows.dtype).tiny)
     squares = rows.square().sum(1)
@@ -245,9 +250,11 @@ def _one_length(rows: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def recall(rows: Tensor, found: Tensor) -> float:
-    """The share of the true neighbours, those of positive inner product, that a search found.
+    """Return the share of the true neighbours, those of positive inner product, that a search
+    found.
 
-    Exact for `CHECKED_ROWS` rows spread evenly; one as near as the last true neighbour counts.
+    It is exact for `CHECKED_ROWS` rows spread evenly. A row as near as the last true neighbour
+    counts.
     """
     checked = torch.linspace(0, len(rows) - 1, min(CHECKED_ROWS, len(rows))).long()
     similar = rows[checked] @ rows.T

@@ -37,7 +37,7 @@ class _Kept:
 
 
 class SharedOperators:
-    """Operators that several queries of one model share."""
+    """A store of operators that several queries of one model share."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[_Kept, ...]] = {}

@@ -2,7 +2,7 @@
 
     log s(x_v . c_u) + sum over negatives n ~ count^0.75 of log s(-x_v . c_n)
 
-for every pair (v, u) within a window of a walk (Mikolov et al. 2013; Perozzi et al. 2014). Both
+for every pair (v, u) within a window of a walk (Mikolov et al. 2013, Perozzi et al. 2014). Both
 matrices, x (the embedding) and c (the contexts), can be read and set between trainings: training
 goes on from whatever stands there.
 """
@@ -22,28 +22,30 @@ Nodes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Every node's neighbours, node after node (CSR): node v has neighbours[offsets[v] : ...]."""
+    """A list of every node's neighbours, node after node (CSR): node v has neighbours[offsets[v] :
+    ...]."""
 
     offsets: Nodes
     neighbours: Nodes
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int) -> Self:
-        """From (2, E) edges sorted by source, as a `Graph` has them."""
+        """Return the neighbours from (2, E) edges sorted by source, as a `Graph` has them."""
         source, target = edge_index.cpu().numpy()
         counts = np.bincount(source, minlength=num_nodes)
         return cls(np.concatenate([[0], counts.cumsum()]), target)
 
     @property
     def degrees(self) -> Nodes:
-        """The number of neighbours of every node, (N,)."""
+        """Return the number of neighbours of every node, (N,)."""
         return np.diff(self.offsets)
 
 
 def random_walks(
     graph: Neighbours, num_walks: int, length: int, stream: np.random.Generator
 ) -> Nodes:
-    """(walks, length): `num_walks` uniform walks from every node that has a neighbour, shuffled.
+    """Return (walks, length): `num_walks` uniform walks from every node that has a neighbour,
+    shuffled.
 
     A node without neighbours has no walk: skip-gram learns from pairs, and it is in none.
     """
@@ -63,7 +65,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class SkipGramShape:
-    """The sizes of a skip-gram model."""
+    """A set of the sizes of a skip-gram model."""
 
     dim: int = 16
     window: int = 5
@@ -71,7 +73,7 @@ class SkipGramShape:
 
 
 class SkipGram:
-    """The two matrices; row v belongs to node v.
+    """A pair of matrices. Row v belongs to node v.
 
     frequencies  how often a node is drawn as a negative, before the power of 3/4; in random walks a
                  node occurs in proportion to its degree
@@ -96,20 +98,20 @@ class SkipGram:
 
     @property
     def embedding(self) -> Matrix:
-        """x, (N, dim); writing into it sets it."""
+        """Return x, (N, dim). Writing into it sets it."""
         vectors: Matrix = self._model.wv.vectors
         return vectors
 
     @property
     def contexts(self) -> Matrix:
-        """c, (N, dim); writing into it sets it."""
+        """Return c, (N, dim). Writing into it sets it."""
         contexts: Matrix = self._model.syn1neg
         return contexts
 
     def train(
         self, walks: Nodes, stream: np.random.Generator, lr: float = 0.025, min_lr: float = 1e-4
     ) -> None:
-        """One pass over the walks; the rate falls linearly from `lr` to `min_lr`."""
+        """Train one pass over the walks. The rate falls linearly from `lr` to `min_lr`."""
         self._model.random = np.random.RandomState(stream.integers(2**32))
         self._model.min_alpha_yet_reached = lr  # a rate that rises again is meant, not to be logged
         self._model.train(
@@ -122,5 +124,5 @@ class SkipGram:
 
 
 def initial_embedding(num_nodes: int, dim: int, stream: np.random.Generator) -> Matrix:
-    """Uniform in (-1/2d, 1/2d), as word2vec starts."""
+    """Return rows uniform in (-1/2d, 1/2d), as word2vec starts."""
     return ((stream.random((num_nodes, dim)) - 0.5) / dim).astype(np.float32)

@@ -39,20 +39,20 @@ class SparseMatrix:
     def from_sorted_entries(
         cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> SparseMatrix:
-        """From entries sorted by row, then column; no two at one place."""
+        """Return the matrix of entries sorted by row, then column, with no two at one place."""
         return cls(pointers(row, shape[0]), column.int(), values, shape)
 
     @classmethod
     def from_entries(
         cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> SparseMatrix:
-        """From entries in any order; no two at one place."""
+        """Return the matrix of entries in any order, with no two at one place."""
         order = torch.argsort(row * shape[1] + column)
         return cls.from_sorted_entries(row[order], column[order], values[order], shape)
 
     @classmethod
     def from_dense(cls, dense: Tensor) -> SparseMatrix:
-        """From the non-zero entries of a dense matrix."""
+        """Return the matrix of the non-zero entries of a dense matrix."""
         row, column = dense.nonzero(as_tuple=True)
         shape = (dense.shape[0], dense.shape[1])
         return cls.from_sorted_entries(row, column, dense[row, column], shape)
@@ -83,33 +83,34 @@ class SparseMatrix:
 
     @cached_property
     def csr(self) -> Tensor:
-        """M as PyTorch's own tensor."""
+        """Return M as PyTorch's own tensor."""
         return csr(self.rows, self.columns, self.values, self.shape)
 
     @cached_property
     def csr_transposed(self) -> Tensor:
-        """The transpose of M as PyTorch's own tensor."""
+        """Return the transpose of M as PyTorch's own tensor."""
         return self.transposed(self.values_transposed)
 
     def transposed(self, values: Tensor) -> Tensor:
-        """The transpose of the pattern with these values, in the order of its own CSR."""
+        """Return the transpose of the pattern with these values, in the order of its own CSR."""
         return csr(self.rows_transposed, self.columns_transposed, values, self.shape[::-1])
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.matmul(dense, self.values)
 
     def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
-        """M' @ dense, where M' has the pattern of M and these values, in CSR order."""
+        """Return M' @ dense, where M' has the pattern of M and these values, in CSR order."""
         return _Product.apply(self, values, dense)  # type: ignore[no-any-return, no-untyped-call]
 
     def product(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
-        """As `matmul`, for those who write their gradients down."""
+        """Return the product of `matmul` without autograd, for those who write their gradients
+        down."""
         if values is None or values is self.values:
             return self.csr @ dense
         return csr(self.rows, self.columns, values, self.shape) @ dense
 
     def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
-        """With the transpose of what `product` multiplies by."""
+        """Return the product with the transpose of the matrix that `product` multiplies by."""
         if values is None or values is self.values:
             return self.csr_transposed @ dense
         if dense.device.type == "cpu":
@@ -131,7 +132,7 @@ class SparseMatrix:
         return sparse.csc_array(parts, shape=self.shape[::-1], copy=False)
 
     def at(self, rows: Tensor) -> SparseMatrix:
-        """Some rows, in the order asked for."""
+        """Return some rows, in the order asked for."""
         first = self.rows[rows].long()
         counts = self.rows[rows + 1].long() - first
         row = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
@@ -143,7 +144,7 @@ class SparseMatrix:
         )
 
     def to(self, device: torch.device) -> SparseMatrix:
-        """The matrix on another device."""
+        """Return the matrix on another device."""
         if self.values.device == device:
             return self
         rows, columns, values = (t.to(device) for t in (self.rows, self.columns, self.values))
@@ -152,28 +153,28 @@ class SparseMatrix:
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """The same face for a matrix that is mostly non-zero."""
+    """A matrix that is mostly non-zero, with the interface of the sparse one."""
 
     values: Tensor
 
     def matmul(self, dense: Tensor, values: Tensor) -> Tensor:
-        """values @ dense."""
+        """Return values @ dense."""
         return values @ dense
 
     def product(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
-        """M @ dense, or values @ dense."""
+        """Return M @ dense, or values @ dense."""
         return (self.values if values is None else values) @ dense
 
     def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
-        """The transpose of what `product` multiplies by, @ dense."""
+        """Return the transpose of what `product` multiplies by, @ dense."""
         return (self.values if values is None else values).T @ dense
 
     def at(self, rows: Tensor) -> DenseMatrix:
-        """Some rows, in the order asked for."""
+        """Return some rows, in the order asked for."""
         return DenseMatrix(self.values[rows])
 
     def to(self, device: torch.device) -> DenseMatrix:
-        """The matrix on another device."""
+        """Return the matrix on another device."""
         return DenseMatrix(self.values.to(device))
 
 
@@ -181,7 +182,7 @@ FeatureMatrix = SparseMatrix | DenseMatrix
 
 
 def feature_matrix(features: Tensor) -> FeatureMatrix:
-    """Sparse where that is faster: below a quarter non-zero."""
+    """Return a sparse matrix if that is faster (below a quarter non-zero), else a dense matrix."""
     density = int(torch.count_nonzero(features)) / max(features.numel(), 1)
     return SparseMatrix.from_dense(features) if density < 0.25 else DenseMatrix(features)
 
@@ -199,20 +200,20 @@ class _Product(torch.autograd.Function):
 
 
 def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """PyTorch's own tensor over these parts, unchecked."""
+    """Return PyTorch's own tensor over these parts, unchecked."""
     return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
 
 
 def pointers(rows: Tensor, num_rows: int) -> Tensor:
-    """Where every row's entries begin, when entries are sorted by row."""
+    """Return where every row's entries begin, when entries are sorted by row."""
     counts = torch.bincount(rows, minlength=num_rows)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Entries of some rows: their places in the matrix, the rows' numbers among those asked for,
-    and degree / number drawn."""
+    """A draw of entries of some rows: their places in the matrix, the rows' numbers among those
+    asked for, and degree / number drawn."""
 
     places: Tensor
     rows: Tensor
@@ -220,7 +221,7 @@ class Drawn:
 
 
 def draw(starts: Tensor, rows: Tensor, fan_out: int, stream: torch.Generator) -> Drawn:
-    """At most `fan_out` entries of every row; all of them where there are no more.
+    """Return at most `fan_out` entries of every row, and all of them if there are no more.
 
     A row's entries are cut into `fan_out` equal stretches, and one is drawn from each, so every
     entry is expected fan_out / degree times, and no row costs more than `fan_out`.
@@ -240,8 +241,8 @@ def draw(starts: Tensor, rows: Tensor, fan_out: int, stream: torch.Generator) ->
 def sampled_rows(
     terms: Sequence[SparseMatrix], rows: Tensor, fan_out: int, stream: torch.Generator
 ) -> tuple[SparseMatrix, Tensor]:
-    """Rows of a sum of matrices, each sampled with its expectation kept; the columns that are left,
-    and their numbers: E[sampled @ H[columns]] = (sum of terms @ H)[rows]."""
+    """Return rows of a sum of matrices, each sampled with its expectation kept, and the numbers of
+    the columns that are left: E[sampled @ H[columns]] = (sum of terms @ H)[rows]."""
     drawn = [draw(term.rows, rows, fan_out, stream) for term in terms]
     parts = list(zip(terms, drawn, strict=True))
     row = torch.cat([d.rows for d in drawn])
@@ -254,22 +255,23 @@ def sampled_rows(
 
 @dataclass(frozen=True)
 class Incoming:
-    """The edges of a graph by their target: those into node i come from
-    sources[starts[i] : starts[i + 1]]."""
+    """A graph's edges by their target: those into node i come from sources[starts[i] : starts[i +
+    1]]."""
 
     starts: Tensor
     sources: Tensor
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int) -> Incoming:
-        """From (2, E) edges in any order."""
+        """Return the edges by target, from (2, E) edges in any order."""
         order = torch.argsort(edge_index[1], stable=True)
         return cls(pointers(edge_index[1], num_nodes), edge_index[0][order])
 
     def around(
         self, nodes: Tensor, fan_out: Sequence[int], stream: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """A subgraph: `nodes`, then those drawn hop by hop, and the drawn edges among them."""
+        """Return a subgraph: `nodes`, then those drawn hop by hop, and the drawn edges among
+        them."""
         local = torch.full((len(self.starts) - 1,), -1, device=nodes.device)
         local[nodes] = torch.arange(len(nodes), device=nodes.device)
         known, frontier, edges = nodes, nodes, []
@@ -285,6 +287,6 @@ class Incoming:
 
 
 def batches(count: int, size: int, stream: torch.Generator) -> Iterator[Tensor]:
-    """The numbers 0 to count - 1 in random order, `size` at a time."""
+    """Yield the numbers 0 to count - 1 in random order, `size` at a time."""
     order = torch.randperm(count, generator=stream, device=stream.device)
     return iter(torch.split(order, size))

@@ -1,7 +1,7 @@
 """Training on labelled nodes: of any network, and of a GCN over changing inputs, sampled too.
 
 The gradients of the GCN are written down: the products are those that autograd makes of `gcn`, in
-the same order, so weights are trained to the same bits; its bookkeeping for every product is what
+the same order, so weights are trained to the same bits. Its bookkeeping for every product is what
 is saved.
 """
 
@@ -18,7 +18,24 @@ from securefg.models.gcn import GcnShape, Operator, sampled_gcn
 from securefg.models.network import Network, Shapes, keep_mask, split
 from securefg.models.optimizers import Adam, Sgd
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, batches
+from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods import NeighborSampling, Optimizer
+
+
+def class_weights(classes: Tensor, num_classes: int, training: TrainingSettings) -> Tensor | None:
+    """Return the factor of every class in the loss: 1 over its share, and 1 in the mean of nodes.
+
+    The shares are the public ones of the config, else those of the client's own training labels.
+    None where the loss is plain.
+    """
+    if training.loss != "balanced":
+        return None
+    counts = torch.bincount(classes, minlength=num_classes).float()
+    shares = counts / counts.sum().clamp_min(1)
+    if training.class_shares is not None:
+        shares = torch.tensor(training.class_shares, device=classes.device)
+    weights = torch.where(shares > 0, 1 / shares.clamp_min(1e-9), 0.0)
+    return weights / (shares > 0).sum()
 
 
 @torch.no_grad()
@@ -45,7 +62,7 @@ def gcn_gradients(
 
 
 class Trained:
-    """Weights under an optimizer, both kept from call to call."""
+    """A set of weights under an optimizer, both kept from call to call."""
 
     def __init__(
         self,
@@ -60,15 +77,15 @@ class Trained:
         self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
 
     def vector(self) -> Tensor:
-        """All weights as one vector, detached."""
+        """Return all weights as one vector, detached."""
         return torch.cat([w.detach().flatten() for w in self.weights])
 
     def step(self, loss: Tensor) -> None:
-        """One step of the optimizer along the gradient of the loss."""
+        """Take one step of the optimizer along the gradient of the loss."""
         self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and optimizer, for a checkpoint."""
+        """Return weights and optimizer, for a checkpoint."""
         return {"weights": self.vector(), **self._optimizer.state()}
 
     @torch.no_grad()
@@ -81,7 +98,7 @@ class Trained:
 
 
 class Trainer(Trained):
-    """Any network on the labelled nodes of its graph."""
+    """A trainer of any network on the labelled nodes of its graph."""
 
     def __init__(
         self, network: Network, vector: Tensor, optimizer: Optimizer, lr: float, weight_decay: float
@@ -91,18 +108,25 @@ class Trainer(Trained):
         super().__init__(vector, network.shapes, decays, lr, optimizer)
 
     def train(
-        self, updates: int, nodes: Tensor, classes: Tensor, dropout: float, stream: torch.Generator
+        self,
+        updates: int,
+        nodes: Tensor,
+        classes: Tensor,
+        dropout: float,
+        stream: torch.Generator,
+        weights: Tensor | None = None,
     ) -> None:
-        """Minimise the mean cross-entropy of `nodes`; without nodes nothing is learnt."""
+        """Minimise the mean cross-entropy of `nodes`, weighed by class. Without nodes nothing is
+        learnt."""
         for _ in range(updates if len(nodes) else 0):
             logits = self._network.logits(self.weights, dropout, stream if dropout else None)
-            loss = cross_entropy(logits[nodes], classes)
+            loss = cross_entropy(logits[nodes], classes, weights)
             self.step(loss)
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Nodes, their classes, and the factor of their cross-entropy in the loss."""
+    """A set of nodes, their classes, and the factor of their cross-entropy in the loss."""
 
     nodes: Tensor
     classes: Tensor
@@ -119,7 +143,8 @@ class Targets:
 
 @dataclass(frozen=True)
 class Labelled:
-    """The rows of an operator at the nodes with targets, and the constant part of their loss.
+    """A part of an operator: the rows at the nodes with targets, and the constant part of their
+    loss.
 
     Other rows have no gradient, so training computes logits for these rows alone.
     """
@@ -141,7 +166,7 @@ class Labelled:
 
 
 def labelled_rows(adjacency: Operator, targets: Sequence[Targets], num_classes: int) -> Labelled:
-    """Return the rows of the targets; a single set keeps its rows for the next round."""
+    """Return the rows of the targets. A single set keeps its rows for the next round."""
     kept = targets[0]._last_rows if len(targets) == 1 else []
     if not kept or kept[0][0] is not adjacency:
         kept[:] = [(adjacency, Labelled.of(adjacency, targets, num_classes))]
@@ -149,7 +174,8 @@ def labelled_rows(adjacency: Operator, targets: Sequence[Targets], num_classes: 
 
 
 class GcnTrainer(Trained):
-    """Two weight matrices under Adam; L2 regularisation on the first alone, as in the GCN paper."""
+    """A trainer of two weight matrices under Adam. L2 regularisation acts on the first alone, as in
+    the GCN paper."""
 
     def __init__(self, shape: GcnShape, vector: Tensor, lr: float, weight_decay: float) -> None:
         super().__init__(vector, shape.matrices, (weight_decay, 0.0), lr)
@@ -163,7 +189,7 @@ class GcnTrainer(Trained):
         dropout: float,
         stream: torch.Generator,
     ) -> None:
-        """Minimise sum_t factor_t * mean CE_t, full batch; a set without nodes adds nothing."""
+        """Minimise sum_t factor_t * mean CE_t, full batch. A set without nodes adds nothing."""
         present = [target for target in targets if len(target.nodes)]
         if not present:
             return
@@ -182,8 +208,8 @@ class GcnTrainer(Trained):
         streams: tuple[torch.Generator, torch.Generator],
         sampling: NeighborSampling,
     ) -> None:
-        """Minimise the same by steps on batches, each an unbiased estimate of the loss over nodes;
-        the streams are those of batches and neighbours, and of dropout."""
+        """Minimise the same loss by steps on batches, each an unbiased estimate of the loss over
+        nodes. The streams are those of batches and neighbours, and of dropout."""
         present = [target for target in targets if len(target.nodes)]
         if not present:
             return

@@ -15,8 +15,7 @@ dC_k of that constant at the weights everybody started from, takes steps along
 
     g_k = mean_s (y_hat_s - y_s) (A_kk dh_ks + dC_k),   y_hat_s = softmax(A_kk h_ks + C_k)
 
-(GFL-APPNP, equation 15b; the paper's y - y_hat has the sign wrong). dC_k comes in the
-compact form.
+(GFL-APPNP, equation 15b). The paper's y - y_hat has the sign wrong. dC_k comes in the compact form.
 """
 
 from __future__ import annotations
@@ -32,49 +31,50 @@ from securefg.models.network import Shapes, TwoLayers, split
 
 
 class Layers(NamedTuple):
-    """W1 (H x d) and W2 (C x H)."""
+    """A pair of matrices, W1 (H x d) and W2 (C x H)."""
 
     first: Tensor
     second: Tensor
 
 
 class MlpShape(TwoLayers):
-    """The sizes of the perceptron, whose matrices are W1 (H x d) and W2 (C x H)."""
+    """A set of the sizes of the perceptron, whose matrices are W1 (H x d) and W2 (C x H)."""
 
     @property
     def matrices(self) -> Shapes:
-        """The shapes of both matrices, (h, d) and (C, h)."""
+        """Return the shapes of both matrices, (h, d) and (C, h)."""
         return (self.hidden, self.num_features), (self.num_classes, self.hidden)
 
     @property
     def compact_size(self) -> int:
-        """How many numbers a compact Jacobian has."""
+        """Return how many numbers a compact Jacobian has."""
         return self.hidden * (self.num_features + 1)
 
     def split(self, vector: Tensor) -> Layers:
-        """Both layers as views of the vector."""
+        """Return both layers as views of the vector."""
         return Layers(*split(vector, self.matrices))
 
 
 def each_by(rows: Tensor, matrix: Tensor) -> Tensor:
-    """rows_k @ matrix for every client k, (n, S, a) by (a, b), one product for each: the last bits
-    of a client's result must not depend on who shares its host."""
+    """Return rows_k @ matrix for every client k, (n, S, a) by (a, b), one product for each: the
+    last bits of a client's result must not depend on who shares its host."""
     return torch.bmm(rows, matrix.expand(len(rows), -1, -1))
 
 
 def mlp(layers: Layers, samples: Tensor) -> Tensor:
-    """h for every sample: (n, S, d) to (n, S, C)."""
+    """Return h for every sample: (n, S, d) to (n, S, C)."""
     return each_by(torch.relu(each_by(samples, layers.first.T)), layers.second.T)
 
 
 def mean_hidden(first: Tensor, samples: Tensor) -> tuple[Tensor, Tensor]:
-    """The gates 1[W1 x_s > 0] of all samples, (n, S, H), and the mean hidden layer m, (n, H)."""
+    """Return the gates 1[W1 x_s > 0] of all samples, (n, S, H), and the mean hidden layer m, (n,
+    H)."""
     before = each_by(samples, first.T)
     return before > 0, torch.relu(before).mean(1)
 
 
 def compact_jacobian(gates: Tensor, mean: Tensor, samples: Tensor) -> Tensor:
-    """[M | m] for every node: (n, H, d + 1)."""
+    """Return [M | m] for every node: (n, H, d + 1)."""
     num_nodes, num_samples, num_features = samples.shape
     compact = samples.new_empty(num_nodes, gates.shape[2], num_features + 1)
     if num_samples == 1:
@@ -87,7 +87,7 @@ def compact_jacobian(gates: Tensor, mean: Tensor, samples: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """What the server told each of n clients.
+    """A set of values that the server told each of n clients.
 
     own      A_kk, (n,)
     context  C_k, (n, C)
@@ -101,17 +101,17 @@ class Neighbourhood:
 
 @dataclass(frozen=True)
 class Samples:
-    """What each of n clients trains on: inputs (n, S, d) and one-hot targets (n, S, C)."""
+    """A set of samples that n clients train on: inputs (n, S, d) and one-hot targets (n, S, C)."""
 
     inputs: Tensor
     targets: Tensor
 
 
 class LocalSgd:
-    """n clients that start from the same weights and move apart.
+    """A training of n clients that start from the same weights and move apart.
 
-    W1 never leaves  s W1_start - diag(u) M_k - V^T X_k,  so a step moves s, u (H) and V (S x H)
-    and never touches the H x d numbers of W1: the same steps at a cost that does not grow with d.
+    W1 never leaves s W1_start - diag(u) M_k - V^T X_k, so a step moves s, u (H) and V (S x H) and
+    never touches the H x d numbers of W1: the same steps at a cost that does not grow with d.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class LocalSgd:
         self._second = start.second.expand(len(x), -1, -1)
 
     def run(self, batches: Iterable[Tensor | None]) -> Tensor:
-        """A step for each batch; returns every client's flat weights, (n, |W|).
+        """Take a step for each batch. Return every client's flat weights, (n, |W|).
 
         A batch is (n, B), which of its samples each client takes, or None for all of them.
         """
@@ -167,12 +167,12 @@ class LocalSgd:
         self._second = kept * self._second - lr * by_second
 
     def _before_activation(self) -> Tensor:
-        """X W1^T for every client, by the form in which W1 is held."""
+        """Return X W1^T for every client, by the form in which W1 is held."""
         before = self._s * self._before - self._kernel @ self._v
         return before if self._through is None else before - self._through * self._u
 
     def _error(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """(y_hat - y) / B."""
+        """Return (y_hat - y) / B."""
         logits = self._own * (hidden @ self._second.mT) + self._around.context[:, None]
         return (torch.softmax(logits, -1) - targets) / targets.shape[1]
 

@@ -14,13 +14,13 @@ ROWS_AT_ONCE = 1 << 16
 
 
 def shared_weights(num_features: int, width: int, seed: int) -> Tensor:
-    """One Glorot-uniform matrix, that every host draws alike."""
+    """Return one Glorot-uniform matrix, which every host draws alike."""
     uniform = torch.rand(num_features, width, generator=torch_stream(seed, "weights"))
     return (2 * uniform - 1) * _bound(num_features, width)
 
 
 def shared_rows(features: SparseFeatures, width: int, seed: int) -> Tensor:
-    """All users have the same matrix: its rows for their non-zero features."""
+    """Return the rows for the users' non-zero features of a matrix that all users share."""
     shared = shared_weights(features.num_columns, width, seed)
     return shared.to(features.values.device)[features.columns]
 
@@ -28,7 +28,7 @@ def shared_rows(features: SparseFeatures, width: int, seed: int) -> Tensor:
 def private_rows(
     features: SparseFeatures, clients: NDArray[np.int64], width: int, seed: int
 ) -> Tensor:
-    """Every user has a matrix of its own, which lies at the user's own places of one stream."""
+    """Return rows of every user's own matrix, which lies at the user's own places of one stream."""
     owner = torch.from_numpy(clients)[features.owners.cpu()]
     row = owner * features.num_columns + features.columns.cpu()
     rows = torch.empty(len(row), width)
@@ -41,5 +41,6 @@ def private_rows(
 
 
 def _bound(num_features: int, width: int) -> float:
-    """Glorot's; the heads of a GAT are drawn as one wide matrix, as in its published code."""
+    """Return Glorot's bound. The heads of a GAT are drawn as one wide matrix, as in its published
+    code."""
     return float((6 / (num_features + width)) ** 0.5)

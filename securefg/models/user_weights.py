@@ -1,10 +1,10 @@
 """One linear layer per user: held as the rows that can matter, or whole.
 
-User i has a single feature vector x_i and a matrix W_i (d x q) of its own; it computes x_i W_i.
-Row r of W_i matters only where x_ir != 0, and only such rows get a gradient, so `UserRows` stores
-them alone, all users' rows one after another. This is the same computation as with dense matrices,
-not an approximation: on Cora 49 thousand rows stand for 3.9 million. The other rows get weight
-decay alone, which Adam turns into movement; CNFGNN averages them, so `UserMatrices` holds them.
+User i has a single feature vector x_i and a matrix W_i (d x q) of its own. It computes x_i W_i. Row
+r of W_i matters only where x_ir != 0, and only such rows get a gradient, so `UserRows` stores them
+alone, all users' rows one after another. This is the same computation as with dense matrices, not
+an approximation: on Cora 49 thousand rows stand for 3.9 million. The other rows get weight decay
+alone, which Adam turns into movement. CNFGNN averages them, so `UserMatrices` holds them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class SparseFeatures:
-    """The users' feature vectors, one after another: user i has entries offsets[i] to [i + 1]."""
+    """A list of the users' feature vectors, one after another: user i has entries offsets[i] to [i
+    + 1]."""
 
     offsets: Tensor
     columns: Tensor
@@ -33,7 +34,7 @@ class SparseFeatures:
 
     @classmethod
     def of(cls, dense: Tensor) -> SparseFeatures:
-        """From dense features, (users, d)."""
+        """Return the sparse form of dense features, (users, d)."""
         user, column = dense.nonzero(as_tuple=True)
         counts = torch.bincount(user, minlength=len(dense))
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -41,17 +42,17 @@ class SparseFeatures:
 
     @property
     def num_users(self) -> int:
-        """The number of users."""
+        """Return the number of users."""
         return len(self.offsets) - 1
 
     @property
     def owners(self) -> Tensor:
-        """The user of every entry."""
+        """Return the user of every entry."""
         users = torch.arange(self.num_users, dtype=torch.int32, device=self.offsets.device)
         return torch.repeat_interleave(users, self.offsets.diff())
 
     def to(self, device: torch.device) -> SparseFeatures:
-        """The features on another device."""
+        """Return the features on another device."""
         return SparseFeatures(
             self.offsets.to(device),
             self.columns.to(device),
@@ -61,8 +62,8 @@ class SparseFeatures:
 
 
 class _UserAdam:
-    """Weights of many users, Adam's moments, and every user's own count of steps: one that sat out
-    a round is not ahead of itself."""
+    """A set of weights of many users, Adam's moments, and every user's own count of steps. A user
+    that sat out a round is not ahead of itself."""
 
     def __init__(self, weights: Tensor, num_users: int) -> None:
         self.weights = weights
@@ -83,12 +84,12 @@ class _UserAdam:
 
 
 class UserRows(_UserAdam):
-    """The users of one host: their non-zero features, weights, and Adam's moments."""
+    """A set of the users of one host: their non-zero features, weights, and Adam's moments."""
 
     def __init__(
         self, features: SparseFeatures, weights: Tensor, lr: float, weight_decay: float
     ) -> None:
-        """`weights` (rows, q): a row for every entry of the features, in their order."""
+        """Take `weights` (rows, q): a row for every entry of the features, in their order."""
         self._owner, self._x = features.owners, features.values[:, None]
         self._offsets, self._num_users = features.offsets.int(), features.num_users
         self._places = torch.arange(len(weights), dtype=torch.int32, device=weights.device)
@@ -96,7 +97,7 @@ class UserRows(_UserAdam):
         super().__init__(weights, features.num_users)
 
     def latents(self) -> Tensor:
-        """x_i W_i for every user, (n, q)."""
+        """Return x_i W_i for every user, (n, q)."""
         return embedding_bag(
             self._places,
             self.weights,
@@ -107,7 +108,8 @@ class UserRows(_UserAdam):
         )
 
     def step(self, users: Tensor, gradients: Tensor) -> None:
-        """Adam on these users' rows: dL/dW_i = x_i^T dL/d(x_i W_i), plus L2 regularisation."""
+        """Take a step of Adam on these users' rows: dL/dW_i = x_i^T dL/d(x_i W_i), plus L2
+        regularisation."""
         self.steps[users] += 1
         spread = gradients.new_zeros(self._num_users, gradients.shape[1])
         spread[users] = gradients
@@ -135,7 +137,7 @@ class UserRows(_UserAdam):
         size: Tensor,
         floor: Tensor,
     ) -> None:
-        """A stretch of rows, in place: w -= lr m_hat / (sqrt(v_hat) + eps)."""
+        """Update a stretch of rows in place: w -= lr m_hat / (sqrt(v_hat) + eps)."""
         g = spread.index_select(0, owner).mul_(x).add_(w, alpha=self._decay)
         m.lerp_(g, 1 - BETAS[0])
         v.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
@@ -148,8 +150,8 @@ class UserRows(_UserAdam):
         return chosen[self._owner].nonzero().flatten()
 
     def _corrections(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """lr m_hat / (sqrt(v_hat) + eps) = size m / (sqrt(v) + floor), where, at a user's step t,
-        root = sqrt(1 - b2^t), size = lr root / (1 - b1^t) and floor = eps root.
+        """Return lr m_hat / (sqrt(v_hat) + eps) = size m / (sqrt(v) + floor), where, at a user's
+        step t, root = sqrt(1 - b2^t), size = lr root / (1 - b1^t) and floor = eps root.
 
         A row per user, or a single one where all are at the same step.
         """
@@ -165,7 +167,7 @@ class UserRows(_UserAdam):
 
 
 def _of(owner: Tensor, table: Tensor) -> Tensor:
-    """The owners' rows of a table, or its only row for all: the same numbers either way."""
+    """Return the owners' rows of a table, or its only row for all: the same numbers either way."""
     return table if len(table) == 1 else table.index_select(0, owner)
 
 
@@ -174,22 +176,24 @@ NUMBERS_AT_ONCE = 1 << 20
 
 
 class UserMatrices(_UserAdam):
-    """The users of one host: dense features (n, d), weights (n, d, q), and Adam's moments."""
+    """A set of the users of one host: dense features (n, d), weights (n, d, q), and Adam's
+    moments."""
 
     def __init__(self, features: Tensor, weights: Tensor, lr: float, weight_decay: float) -> None:
         self._x, self._lr, self._decay = features, lr, weight_decay
         super().__init__(weights, len(features))
 
     def take(self, users: Tensor, weights: Tensor) -> None:
-        """These users go on from one matrix (d, q)."""
+        """Set these users' weights to one matrix (d, q), from which they go on."""
         self.weights[users] = weights
 
     def latents(self) -> Tensor:
-        """x_i W_i for every user, (n, q)."""
+        """Return x_i W_i for every user, (n, q)."""
         return torch.bmm(self._x[:, None], self.weights)[:, 0]
 
     def step(self, users: Tensor, gradients: Tensor) -> None:
-        """Adam on these users' matrices: dL/dW_i = x_i^T dL/d(x_i W_i), plus L2 regularisation."""
+        """Take a step of Adam on these users' matrices: dL/dW_i = x_i^T dL/d(x_i W_i), plus L2
+        regularisation."""
         self.steps[users] += 1
         at_once = max(1, NUMBERS_AT_ONCE // self.weights[0].numel())
         for first in range(0, len(users), at_once):

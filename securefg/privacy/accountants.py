@@ -25,7 +25,7 @@ MAX_DISCRETISED_EPSILON = 60.0
 
 @dataclass(frozen=True)
 class Step:
-    """`count` Gaussian releases of one unit, each drawn with probability `sampling`.
+    """A step of `count` Gaussian releases of one unit, each drawn with probability `sampling`.
 
     A discrete step has the zCDP of a Gaussian with this multiplier, but not its exact trade-off.
     """
@@ -40,6 +40,8 @@ Composition = tuple[Step, ...]
 
 
 class Accountant(Protocol):
+    """A function from a composition and a delta to an epsilon."""
+
     def __call__(self, steps: Composition, delta: float) -> float: ...
 
 
@@ -48,7 +50,7 @@ Relation = Literal["replaced", "zeroed out", "removed or added", "removed, added
 
 @dataclass(frozen=True)
 class Claim:
-    """What the ledger lets us promise for one unit. `because` names what makes it infinite.
+    """A promise that the ledger allows for one unit. `because` names what makes it infinite.
 
     relation   how neighbouring data differ in the unit
     holders    the largest number of clients that one unit is with
@@ -67,12 +69,16 @@ class Claim:
 
     @property
     def private(self) -> bool:
+        """Return whether the epsilon is finite."""
         return math.isfinite(self.epsilon)
 
 
 def exact_gaussian(steps: Composition, delta: float) -> float:
-    """n Gaussian releases are one with mu = sqrt(sum 1/z^2) (Dong et al. 2019); its epsilon solves
-    delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018)."""
+    """Return the exact epsilon of Gaussian releases.
+
+    n Gaussian releases are one with mu = sqrt(sum 1/z^2) (Dong et al. 2019). Its epsilon solves
+    delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018).
+    """
     if any(step.sampling < 1 or step.discrete for step in steps):
         raise ValueError("the exact Gaussian accountant knows no sampling and no discrete noise")
     mu = math.sqrt(sum(step.count / step.noise_multiplier**2 for step in steps))
@@ -93,7 +99,7 @@ def _gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def tightest(steps: Composition, delta: float) -> float:
-    """The claimed epsilon: exact for plain Gaussians, PLD for sampled ones, RDP for zCDP."""
+    """Return the claimed epsilon: exact for plain Gaussians, PLD for sampled ones, RDP for zCDP."""
     if not steps:
         return 0.0
     if all(step.sampling == 1 and not step.discrete for step in steps):
@@ -108,7 +114,7 @@ def tightest(steps: Composition, delta: float) -> float:
 
 
 def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, tuple[str, ...]]:
-    """The releases that touch one unit, and the fields that leave it without a bound.
+    """Return the releases that touch one unit, and the fields that leave it without a bound.
 
     A whole message's bound holds for its rows too. n rows with noise multiplier z each bound the
     client's whole message with z / sqrt(n). A node, or an edge, meets what was booked for it.
@@ -129,13 +135,12 @@ def steps_for(profile: dict[Mechanism, int], unit: Unit) -> tuple[Composition, t
 
 
 def _met_by(mechanism: Mechanism, unit: Unit) -> Reach:
-    """The noise that a unit meets in one release.
+    """Return the noise that a unit meets in one release.
 
     Rows that lie side by side move a message by sqrt(n) of one row's bound. The samples of a
-    training add up in one vector, so n of them move it by n, and sampling hides no whole client.
-    Where the
-    whole message is clipped, a row that is zeroed out lets the others grow: both messages lie in
-    the ball of radius C, at no more than a right angle, so sqrt(2) C apart and not C.
+    training add up in one vector, so n of them move it by n, and sampling hides no whole client. If
+    the whole message is clipped, a row that is zeroed out lets the others grow: both messages lie
+    in the ball of radius C, at no more than a right angle, so sqrt(2) C apart and not C.
     """
     if unit in ("node", "features"):
         return mechanism.node
@@ -159,10 +164,10 @@ def claim(
     accountant: Accountant = tightest,
     population: Population | None = None,
 ) -> Claim:
-    """The worst unit's epsilon. One un-noised field beside noised ones makes it infinite.
+    """Return the worst unit's epsilon. One un-noised field beside noised ones makes it infinite.
 
-    A client's is that of its own releases. A node may be with clients that released different
-    things: each field counts as often as at the client that released it most.
+    A client's epsilon is that of its own releases. A node may be with clients that released
+    different things: each field counts as often as at the client that released it most.
     """
     profiles = list(profiles)
     if unit in GRAPH_UNITS and profiles:
@@ -195,7 +200,8 @@ def _most_of_each(profiles: list[dict[Mechanism, int]]) -> dict[Mechanism, int]:
 
 
 def _relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
-    """The narrowest relation of all releases: no claim says more than each of them does."""
+    """Return the narrowest relation of all releases, because no claim may say more than each of
+    them."""
     if unit in GRAPH_UNITS:
         by_removal = any(_met_by(m, unit).removal and _met_by(m, unit).times for m in mechanisms)
         return "removed or added" if by_removal else "removed, added or changed"
@@ -209,8 +215,8 @@ def claims(
     accountant: Accountant = tightest,
     population: Population | None = None,
 ) -> list[Claim]:
-    """Return one claim per unit: the client, the row where a field has rows, the node and the edge;
-    and a node's features where the server is given other data of it."""
+    """Return one claim per unit: the client, the row if a field has rows, the node and the edge,
+    and a node's features if the server is given other data of it."""
     profiles = ledger.profiles()
     has_rows = any(mechanism.per == "row" for mechanism in ledger.mechanisms)
     is_given = population is not None and bool(population.given)
@@ -221,7 +227,7 @@ def claims(
 
 
 def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: float) -> float:
-    """The common noise multiplier with which the planned releases cost `target` epsilon.
+    """Return the common noise multiplier with which the planned releases cost `target` epsilon.
 
     `planned` gives the releases at noise multiplier 1.
     """

@@ -1,8 +1,9 @@
-"""What a defence may state: checks of its class, of its settled rule and of what it books.
+"""The statements that a defence may make: checks of its class, its settled rule and its booked
+facts.
 
-The accountant takes a defence's numbers on trust. What contradicts the contract itself (noise of
-size 0 with an epsilon, an infinite multiplier, a release that costs nothing) is refused before
-anything leaves.
+The accountant takes a defence's numbers on trust. A number that contradicts the contract itself
+(noise of size 0 with an epsilon, an infinite multiplier, a release that costs nothing) is refused
+before anything leaves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _FINAL: Final = {Defence: ("is_bare", "reach"), NoisyUpload: ("fact", "stddev", 
 
 
 def settle_rule(asked: Asked, key: str) -> Defence:
-    """Return the defence of one upload, from the settings; raise if its class is unsound.
+    """Return the defence of one upload, from the settings. Raise ConfigError if its class is
+    unsound.
 
     key  the setting that names the defence, for errors
     """
@@ -85,7 +87,8 @@ def check_law(rule: Defence, field: str, shape: torch.Size) -> None:
 
 
 def check_fact(rule: Defence, booked: Mechanism) -> Mechanism:
-    """Return what a defence books for a field; raise where it is no noise that an epsilon is of."""
+    """Return what a defence books for a field. Raise if an epsilon cannot follow from that
+    noise."""
     if not isinstance(booked, Mechanism):
         raise _unsound(rule, "fact", type(booked).__name__, "a Mechanism")
     _check_multiplier(rule, "fact", booked.noise_multiplier)
@@ -99,7 +102,7 @@ def check_fact(rule: Defence, booked: Mechanism) -> Mechanism:
 
 
 def check_reach(rule: Defence, influence: Influence, holders: int, reach: Reach) -> Reach:
-    """Return the noise that a node or an edge meets; raise where it would cost nothing."""
+    """Return the noise that a node or an edge meets. Raise if the release would cost nothing."""
     if not isinstance(reach, Reach):
         raise _unsound(rule, "noise_met", type(reach).__name__, "a Reach")
     _check_multiplier(rule, "noise_met", reach.noise_multiplier)

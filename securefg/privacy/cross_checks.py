@@ -19,10 +19,13 @@ from securefg.privacy.dp_accounting_library import (
 
 
 def opacus_rdp(steps: Composition, delta: float) -> float:
+    """Return the epsilon of a composition by Opacus' RDP accountant."""
     return _opacus(RDPAccountant(), steps, delta)
 
 
 def opacus_prv(steps: Composition, delta: float) -> float:
+    """Return the epsilon of a composition by Opacus' PRV accountant. Raise ValueError for discrete
+    noise."""
     refuse_discrete(steps)
     return _opacus(PRVAccountant(), steps, delta)
 

@@ -2,7 +2,7 @@
 
 A defence is one file with `DEFENCE = TheClass`, in `securefg/privacy/defences`, in an installed
 package (entry-point group `securefg.defences`) or at any module path. Nothing outside that file
-names it. `NoisyUpload` is the contract of noise on uploads; `private_training` has the contract of
+names it. `NoisyUpload` is the contract of noise on uploads. `private_training` has the contract of
 noise inside a client's training.
 """
 
@@ -40,7 +40,7 @@ class Asked:
 
     noise_multiplier  None where no setting gives one
     moved_l2          how far the protected unit moves the message, where the method proves it
-    threat, senders   who may collude or drop out among the clients that send; None without masks
+    threat, senders   who may collude or drop out among the clients that send, or None without masks
     """
 
     field: str
@@ -143,7 +143,7 @@ class Defence(ABC):
 
     @abstractmethod
     def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
-        """Return what leaves without masks; the first axis is the client."""
+        """Return the values that leave without masks. The first axis is the client."""
 
     @abstractmethod
     def stddev(self, shape: torch.Size) -> float:
@@ -159,12 +159,12 @@ class Defence(ABC):
 
     @property
     def is_bare(self) -> bool:
-        """Whether the value carries no noise at all."""
+        """Return whether the value carries no noise at all."""
         return self.noise_in == "nowhere"
 
     @property
     def num_shares(self) -> int:
-        """How many clients' noises together are the claimed one."""
+        """Return how many clients' noises together are the claimed one."""
         return 1
 
     def reach(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
@@ -177,7 +177,8 @@ class Defence(ABC):
         return self.noise_met(influence, holders, dim, num_rows)
 
     def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
-        """As `reach`, for what one holder's message moves by; no bound unless one is proven."""
+        """Return the `reach` for the distance that one holder's message moves. There is no bound
+        unless a defence proves one."""
         return NO_BOUND
 
     def largest(self, bound: float) -> float:
@@ -239,6 +240,7 @@ class NoisyUpload(Defence):
 
     @classmethod
     def settle(cls, asked: Asked) -> Self:
+        """Return the rule with the settings that were asked for."""
         return cls(
             clip_l2=asked.clip_l2,
             noise_multiplier=asked.require_noise(),
@@ -255,11 +257,12 @@ class NoisyUpload(Defence):
     def multiplier(self, dim: int) -> float:
         """Return what the ledger books for a unit of `dim` numbers.
 
-        With `accounting` "gaussian" it is the noise of a Gaussian over the sensitivity; with
-        "zcdp" it is 1 / sqrt(2 rho).
+        With `accounting` "gaussian" it is the noise of a Gaussian over the sensitivity. With "zcdp"
+        it is 1 / sqrt(2 rho).
         """
 
     def stddev(self, shape: torch.Size) -> float:
+        """Return the standard deviation of the noise on every number of an array of this shape."""
         return self.law(shape).sd
 
     def unit_bound(self, dim: int) -> float:
@@ -267,6 +270,8 @@ class NoisyUpload(Defence):
         return self.clip_l2
 
     def fact(self, field: str, dim: int, num_rows: int, protects: bool) -> Mechanism:
+        """Return the mechanism that the ledger books for one message of `num_rows` rows and `dim`
+        numbers."""
         rows = num_rows if self.per == "row" else 1
         return Mechanism(
             field=field,
@@ -299,7 +304,7 @@ class NoisyUpload(Defence):
         )
 
     def planned_reach(self, influence: Influence, holders: int, num_rows: int) -> Reach:
-        """As `reach`, before a grid is chosen."""
+        """Return the `reach` before a grid is chosen."""
         return self.reach(influence, holders, num_rows, num_rows)
 
     def rows_moved(self, influence: Influence, num_rows: int) -> int:
@@ -319,6 +324,8 @@ class NoisyUpload(Defence):
         return self.apply(torch.zeros(shape, dtype=torch.float64), noise, clients, stream)
 
     def on_grid(self, plan: SumPlan) -> tuple[Self, Grid]:
+        """Return the rule and the grid of a masked sum. Raise ConfigError if clients have private
+        weights."""
         if plan.weighted_by is not None:
             raise ConfigError(
                 f"{plan.field}: found noise under masks weighted by the private "

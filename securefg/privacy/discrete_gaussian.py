@@ -1,8 +1,8 @@
-"""Discrete Gaussian noise from a CSPRNG, and what a sum of it is worth.
+"""Discrete Gaussian noise from a CSPRNG, and the zCDP of a sum of it.
 
 P[X = x] = exp(-x^2 / 2 sigma^2) / sum_y exp(-y^2 / 2 sigma^2) on the integers (Canonne, Kamath and
-Steinke 2020). Samples are read off a table of 128-bit CDF thresholds. Look-ups do not take the
-same time for every value; the noise is drawn on the client, whom it hides nothing from.
+Steinke 2020). Samples are read off a table of 128-bit CDF thresholds. Look-ups do not take the same
+time for every value. The noise is drawn on the client, from whom it hides nothing.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ _UNSETTLED: Final = np.iinfo(np.int32).min
 
 @dataclass(frozen=True, eq=False)
 class CdfTable:
-    """Thresholds T_x = floor(2^128 P[X <= x]) for x = -reach … reach - 1, in two words each.
+    """A table of thresholds T_x = floor(2^128 P[X <= x]) for x = -reach … reach - 1, in two words
+    each.
 
     A uniform 128-bit u stands for x = #{T <= u} - reach. Every probability is right to within
-    2^-128, and either tail left out is smaller than that: a vector of d samples is within
-    d * reach * 2^-126 of the law in total variation, 2^-92 for a million at sigma 1000. The
-    guide answers for all u with the same leading bits where these settle it, which is most.
+    2^-128, and either tail left out is smaller than that: a vector of d samples is within d * reach
+    * 2^-126 of the law in total variation, 2^-92 for a million at sigma 1000. The guide answers for
+    all u with the same leading bits if these settle it, as most do.
     """
 
     sigma: float
@@ -53,10 +54,11 @@ class CdfTable:
 def sample(
     sigma: float, shape: int | tuple[int, ...], random_bytes: RandomBytes | None = None
 ) -> NDArray[np.int64]:
-    """Independent discrete Gaussian integers; bits from AES-256-CTR under a fresh system seed.
+    """Return independent discrete Gaussian integers, with bits from AES-256-CTR under a fresh
+    system seed.
 
-    Takes 8 bytes a sample, the high word of u, little endian, in stretches of 2^14 samples, and
-    after each stretch 8 more for each sample whose high word equals a threshold's.
+    The sampler takes 8 bytes a sample, the high word of u, little endian, in stretches of 2^14
+    samples, and after each stretch 8 more for each sample whose high word equals a threshold's.
     """
     table = cdf_table(float(sigma))
     read = Keystream.fresh().read if random_bytes is None else random_bytes
@@ -88,7 +90,7 @@ def _break_tie(table: CdfTable, high: np.uint64, read: RandomBytes) -> int:
 
 @lru_cache(maxsize=32)
 def cdf_table(sigma: float) -> CdfTable:
-    """The table of one sigma, computed in integers of 320 bits and kept."""
+    """Return the table of one sigma, computed in integers of 320 bits and kept."""
     if not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:
         raise ConfigError(
             f"sigma of the discrete Gaussian: found {sigma:g}, wanted {LEAST_SIGMA:g} … "
@@ -104,9 +106,10 @@ def cdf_table(sigma: float) -> CdfTable:
 
 
 def _weights(sigma: float) -> list[int]:
-    """2^320 exp(-x^2 / 2 sigma^2) for x = 0, 1, … by w_(x+1) = w_x r_x, r_(x+1) = r_x e^(-1/s^2).
+    """Return 2^320 exp(-x^2 / 2 sigma^2) for x = 0, 1, … by w_(x+1) = w_x r_x, r_(x+1) = r_x
+    e^(-1/s^2).
 
-    Each step truncates by less than 2^-320; a million of them still leave over 250 good bits.
+    Each step truncates by less than 2^-320. A million of them still leave over 250 good bits.
     """
     with decimal.localcontext(prec=_DIGITS):
         variance = decimal.Decimal(sigma) ** 2
@@ -122,7 +125,8 @@ def _weights(sigma: float) -> list[int]:
 
 
 def _thresholds(weights: list[int]) -> list[int]:
-    """The lower half by summing up, the upper half as its mirror image: T_(-x-1) = 2^128 - T_x.
+    """Return the lower half by summing up, and the upper half as its mirror image: T_(-x-1) = 2^128
+    - T_x.
 
     A threshold of 0 is passed by all, and its mirror image by none, so the table starts after it.
     """
@@ -136,7 +140,7 @@ def _thresholds(weights: list[int]) -> list[int]:
 
 
 def _guide(high: NDArray[np.uint64], bits: int, reach: int) -> NDArray[np.int32]:
-    """For each value of the leading bits: the sample, if no threshold begins with them."""
+    """Return for each value of the leading bits the sample, if no threshold begins with them."""
     cells = np.arange(1 << bits, dtype=np.uint64)
     leading = high >> np.uint64(64 - bits)
     passed = np.searchsorted(leading, cells, side="left")
@@ -145,16 +149,17 @@ def _guide(high: NDArray[np.uint64], bits: int, reach: int) -> NDArray[np.int32]
 
 
 def rho_of_sum(sensitivity_l2: float, sigma: float, num_noises: int, dim: int) -> float:
-    """rho of rho-zCDP for the sum of integer vectors, each with its own N_Z(0, sigma^2) noise.
+    """Return rho of rho-zCDP for the sum of integer vectors, each with its own N_Z(0, sigma^2)
+    noise.
 
         tau = 10 sum_{k=1}^{n-1} exp(-2 pi^2 sigma^2 k / (k+1))
         rho = min { D^2 / (2 n sigma^2) + tau d,  (D / (sqrt(n) sigma) + tau sqrt(d))^2 / 2 }
 
-    Kairouz, Liu and Steinke 2021, Theorem 1 and Proposition 14, in steps of the grid; tau is what
-    a sum of n discrete Gaussians lacks of being one. D is `RoundingPlan.norm_bound` where
+    Kairouz, Liu and Steinke 2021, Theorem 1 and Proposition 14, in steps of the grid. tau is what a
+    sum of n discrete Gaussians lacks of being one. D is `RoundingPlan.norm_bound` where
     neighbouring cohorts differ by one client's presence, twice that where by its data. The
-    protected unit is a client, against all who see only the sum; n counts the honest clients
-    that are sure to survive, since noise that a colluder knows protects nobody.
+    protected unit is a client, against all who see only the sum. n counts the honest clients that
+    are sure to survive, since noise that a colluder knows protects nobody.
     """
     if min(sensitivity_l2, num_noises, dim) <= 0 or sigma < LEAST_SIGMA:
         raise ConfigError(
@@ -167,6 +172,7 @@ def rho_of_sum(sensitivity_l2: float, sigma: float, num_noises: int, dim: int) -
 
 
 def sum_gap(sigma: float, num_noises: int) -> float:
-    """tau = 10 sum_{k=1}^{n-1} exp(-2 pi^2 sigma^2 k / (k+1)); below 1e-36 from sigma 3 on."""
+    """Return tau = 10 sum_{k=1}^{n-1} exp(-2 pi^2 sigma^2 k / (k+1)), which is below 1e-36 from
+    sigma 3 on."""
     k = np.arange(1, num_noises, dtype=np.float64)
     return 10.0 * float(np.exp(-2 * (math.pi * sigma) ** 2 * k / (k + 1)).sum())

@@ -13,7 +13,8 @@ ORDERS: Final = (*range(2, 64), 80, 96, 128, 192, 256, 512, 1024)
 
 
 def pld_accountant(steps: Composition, delta: float) -> float:
-    """Tight up to discretisation; gigabytes of memory past an epsilon of some hundreds."""
+    """Return the epsilon by loss distributions, tight up to discretisation. It takes gigabytes of
+    memory past an epsilon of some hundreds."""
     refuse_discrete(steps)
     accountant = pld.PLDAccountant()
     accountant.compose(_event(steps))
@@ -21,9 +22,9 @@ def pld_accountant(steps: Composition, delta: float) -> float:
 
 
 def rdp_accountant(steps: Composition, delta: float) -> float:
-    """An upper bound, at any epsilon.
+    """Return an upper bound on epsilon, at any epsilon.
 
-    With sampling, of integer orders alone: for fractional ones the library's series need not
+    With sampling, only integer orders count: for fractional ones the library's series need not
     converge, which it tells on the terminal every time. Fewer orders bound less tightly, not less.
     """
     sampled = any(step.sampling < 1 for step in steps)
@@ -33,7 +34,7 @@ def rdp_accountant(steps: Composition, delta: float) -> float:
 
 
 def refuse_discrete(steps: Composition) -> None:
-    """A discrete step has a Gaussian's zCDP, not its loss distribution."""
+    """Raise ValueError for a discrete step. It has a Gaussian's zCDP, not its loss distribution."""
     if any(step.discrete for step in steps):
         raise ValueError("discrete noise is accounted by zCDP alone")
 

@@ -1,10 +1,10 @@
 """Influence: how far one node, or one edge, moves what its holders send.
 
-A node is its features, its label and its links, wherever it is held; an edge, both of its ends'
+A node is its features, its label and its links, wherever it is held. An edge is both of its ends'
 knowledge of it. A method declares, for every release it plans, what one of them moves in ONE
-holder's message; where it declares nothing, the whole message. Over all holders the moves add up:
-noise that every holder draws for itself is met once per holder, so h of them compose; noise that
-only the sum carries meets h moves in one vector.
+holder's message. If it declares nothing, that is the whole message. Over all holders the moves add
+up: noise that every holder draws for itself is met once per holder, so h of them compose. Noise
+that only the sum carries meets h moves in one vector.
 
 `Population` holds the public numbers that an epsilon stands beside.
 """
@@ -20,28 +20,35 @@ from securefg.settings.privacy import Unit
 
 @dataclass(frozen=True)
 class Influence:
-    """What one node, or one edge, moves of one holder's message.
+    """A bound on what one node, or one edge, moves of one holder's message.
 
     rows    how many rows (samples, where the noise is in the training) it can change; 0 for
             nothing, None for all of them
     moved   where the method proves it: the L2 distance, in the value's own units, by which the
             message moves when a node with at most k links is removed (or one edge); grows with k
     links   the k for which the claim is made and noise is sized
+    own_row   for messages with a row per node of the federation: the numbers of one row, where
+              `moved` leaves the node's own row out, as GAP does
+    stricter  the distance with the own row
+    left_out  what `moved` leaves out, in words
     """
 
     rows: int | None = None
     moved: Callable[[int], float] | None = None
     links: int = 0
+    own_row: int | None = None
+    stricter: Callable[[int], float] | None = None
+    left_out: str = ""
 
     @property
     def moved_l2(self) -> float | None:
-        """The distance for which the claim is made; None where the method proves none."""
+        """Return the distance for which the claim is made, or None if the method proves none."""
         return None if self.moved is None else self.moved(self.links)
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same distance for any number of links."""
+    """A function that gives the same distance for any number of links."""
 
     distance: float
 
@@ -55,9 +62,9 @@ NOTHING: Final = Influence(rows=0)
 
 @dataclass(frozen=True)
 class Population:
-    """Who there is, and how many clients one node can be with.
+    """A count of all units, and of how many clients one node can be with.
 
-    node_holders  the largest number of clients that hold one node, or one edge; None where it is
+    node_holders  the largest number of clients that hold one node, or one edge, or None where it is
     edge_holders  not known: then it may be all of them
     given         what the server is given of the data before the run, in words
     """
@@ -70,7 +77,7 @@ class Population:
     given: tuple[str, ...] = ()
 
     def holders(self, unit: Unit) -> int:
-        """How many clients one unit can be with."""
+        """Return how many clients one unit can be with."""
         known = {
             "node": self.node_holders,
             "edge": self.edge_holders,
@@ -82,7 +89,7 @@ class Population:
         return self.num_clients if found is None else found
 
     def count(self, unit: Unit) -> int | None:
-        """How many such units there are, where that is known."""
+        """Return how many of these units there are, or None if that is not known."""
         counts = {
             "client": self.num_clients,
             "node": self.num_nodes,

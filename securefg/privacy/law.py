@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Law:
-    """The distribution of the noise on every number of one client's value, symmetric around 0.
+    """A distribution of the noise on every number of one client's value, symmetric around 0.
 
     sd           its standard deviation
     step         the step of the grid that unmasked uploads lie on; 0 where there is none
@@ -31,12 +31,12 @@ class Law:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether sums and trade-offs of Gaussian noise hold for it, exactly or nearly."""
+        """Return whether sums and trade-offs of Gaussian noise hold for it, exactly or nearly."""
         return self.log_tail is None
 
     @property
     def is_normal(self) -> bool:
-        """Whether the noise is `sd` times the normal numbers of a source, one for one."""
+        """Return whether the noise is `sd` times the normal numbers of a source, one for one."""
         return self.is_gaussian and not self.is_discrete
 
     def normal_scores(self, noise: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """The ledger: every private release as a fact (who, what, unit, mechanism, when), no arithmetic.
 
 Accountants interpret the facts. A release without noise is booked as such and makes every claim
-infinite; nothing is ever booked as zero.
+infinite. Nothing is ever booked as zero.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Reach:
-    """The noise that one node, or one edge, meets in one release.
+    """A noise that one node, or one edge, meets in one release.
 
     noise_multiplier  sigma over the distance that it moves what is seen; None: there is no bound
     times             how many such noises it meets: once at every holder; 0: it moves nothing
@@ -55,9 +55,10 @@ NO_BOUND: Final = Reach(None)
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What was done to a field, as far as accounting needs it; hashable, so equal ones compose.
+    """A record of what was done to a field, as far as accounting needs it. It is hashable, so equal
+    ones compose.
 
-    noise_multiplier  sigma over the sensitivity of the unit `per`; None where nothing was added
+    noise_multiplier  sigma over the sensitivity of the unit `per`, or None where nothing was added
     num_rows          how many rows a message has, where the unit is the row
     sampling          probability with which a hidden Poisson sample drew the unit, else 1
     steps             how many noisy steps one release holds, where the noise is in the training
@@ -87,7 +88,8 @@ class Mechanism:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Mechanism:
-        """Refuses what no rule books: a noise of NaN or infinity, negative steps, other types."""
+        """Return the mechanism. Raise ValueError for facts that no rule books: noise of NaN or
+        infinity, negative steps, other types."""
         if "accounting" not in data:
             raise ValueError(
                 "mechanism.accounting: found none; expected how the noise is accounted: an older "
@@ -104,13 +106,14 @@ _MECHANISM = TypeAdapter(Mechanism)
 
 @lru_cache(maxsize=256)
 def _validated(text: str) -> Mechanism:
-    """A ledger says the same few again and again."""
+    """Return the mechanism of a text. Results are kept, because a ledger repeats a few
+    mechanisms."""
     return _MECHANISM.validate_json(text)
 
 
 @dataclass(frozen=True)
 class Release:
-    """One private field that left each of `clients` once. `attempt` grows with every resume."""
+    """A private field that left each of `clients` once. `attempt` grows with every resume."""
 
     mechanism: Mechanism
     clients: Clients
@@ -119,10 +122,12 @@ class Release:
     attempt: int = 1
 
     def to_json(self) -> dict[str, Any]:
+        """Return the release as a JSON object."""
         return {**vars(self), "mechanism": _in_json(self.mechanism), "clients": str(self.clients)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Release:
+        """Return the release of a JSON object. Raise ValueError if it is malformed."""
         mechanism = Mechanism.from_json(data.pop("mechanism"))
         if not all(type(data.get(name, 1)) is int for name in ("round", "step", "attempt")):
             raise ValueError("round, step and attempt are whole numbers")
@@ -131,12 +136,12 @@ class Release:
 
 @cache
 def _in_json(mechanism: Mechanism) -> dict[str, Any]:
-    """A run has few mechanisms and many releases."""
+    """Return a mechanism as a JSON object. Results are kept, because a run has few mechanisms."""
     return asdict(mechanism)
 
 
 class Ledger:
-    """Releases counted per mechanism and client, and appended to a file before they are used.
+    """A count of releases per mechanism and client, appended to a file before they are used.
 
     sync  whether the file is waited for; not where other books, which are, have the same
     """
@@ -147,7 +152,7 @@ class Ledger:
         self._counts: dict[Mechanism, NDArray[np.int64]] = {}
 
     def record(self, releases: list[Release]) -> None:
-        """Book releases; when it returns they are on the disk (`sync`)."""
+        """Book releases. When it returns they are on the disk (`sync`)."""
         for release in releases:
             self._count(release)
         if self.file is not None and releases:
@@ -167,14 +172,16 @@ class Ledger:
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Return the mechanisms that were booked."""
         return tuple(self._counts)
 
     def counts(self, mechanism: Mechanism) -> NDArray[np.int64]:
-        """How often each client made a release of this kind."""
+        """Return how often each client made a release of this kind."""
         return self._counts[mechanism].copy()
 
     def profiles(self, clients: Clients | None = None) -> list[dict[Mechanism, int]]:
-        """The distinct lists of releases that clients have; those within another one left out."""
+        """Return the distinct lists of releases that clients have, without those within another
+        one."""
         if not self._counts:
             return []
         chosen = slice(None) if clients is None else clients.numbers()
@@ -186,8 +193,8 @@ class Ledger:
     def resume(
         cls, path: Path, num_clients: int, up_to_round: int, keep_later: bool, *, sync: bool = True
     ) -> Ledger:
-        """Read a ledger back; releases after `up_to_round` count only where they were truly made
-        anew (fresh noise): a repeated upload with the same bytes tells nothing twice."""
+        """Read a ledger back and return it. Releases after `up_to_round` count only if they were
+        truly made anew (fresh noise): a repeated upload with the same bytes tells nothing twice."""
         ledger = cls(num_clients, path, sync=sync)
         everything = list(read_ledger(path))
         kept = [r for r in everything if keep_later or r.round <= up_to_round]
@@ -210,7 +217,7 @@ def ledger_file(path: Path, *, sync: bool = True) -> Log:
 
 
 def read_ledger(path: Path) -> Iterator[Release]:
-    """The releases of a ledger file; a line torn by a crash may only be the last one."""
+    """Yield the releases of a ledger file. Only the last line may be torn by a crash."""
     for number, (entry, _) in enumerate(read_log(path, LOG), 1):
         try:
             yield Release.from_json(entry)

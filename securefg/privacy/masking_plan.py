@@ -28,7 +28,7 @@ from securefg.settings.secagg import SecureAggregationSettings
 
 @dataclass(frozen=True)
 class MaskedField:
-    """One field's way to the ring: its rule, and a grid that its sum cannot overflow.
+    """A field's way to the ring: its rule, and a grid that its sum cannot overflow.
 
     recipients  into how many parts it falls, each opened by one client; 0: the server opens it
     """
@@ -45,12 +45,12 @@ class MaskedField:
         clients: Clients,
         stream: Stream,
     ) -> RingArray:
-        """A row of ring elements per client, ready to be masked."""
+        """Return a row of ring elements per client, ready to be masked."""
         return self.rule.to_ring(values, weights, noise, clients, stream, self.grid)
 
     def require_bound(self, total: RingArray, num_clients: int, name: str) -> None:
-        """No sum of so many honest uploads passes their bounds; one that does holds something else,
-        and nobody can tell whose."""
+        """Raise RoundAborted if a sum passes the bounds of so many honest uploads. Nobody can tell
+        whose upload broke it."""
         grid = replace(self.grid, num_clients=num_clients)
         largest = int(np.abs(self.grid.ring.to_signed(total)).max(initial=0))
         if largest > grid.worst_case:
@@ -61,10 +61,11 @@ class MaskedField:
             )
 
     def decode(self, total: RingArray, shape: torch.Size) -> Tensor:
+        """Return the opened sum as a float tensor of this shape."""
         return torch.from_numpy(self.grid.dequantise(total).astype(np.float32)).reshape(shape)
 
     def facts(self) -> dict[str, Any]:
-        """For the summary: the grid, and how far it can move a sum."""
+        """Return for the summary the grid, and how far it can move a sum."""
         return {
             "opened_by": "recipients" if self.recipients else "server",
             "ring_bits": self.grid.ring.bits,
@@ -86,7 +87,8 @@ def masked_fields(
     rules: Mapping[str, Defence],
     num_clients: int,
 ) -> dict[str, MaskedField]:
-    """Every field that is to be masked, with its grid. Refuses what masking cannot serve."""
+    """Return every field that is to be masked, with its grid. Raise if masking cannot serve a
+    field."""
     if settings is None:
         for release in planned:
             _refuse_unmasked(release, "")
@@ -104,6 +106,7 @@ def masked_fields(
                 f"this run sends {', '.join(by_name)}"
             )
         refuse_unless_sum(by_name[name])
+        _refuse_recipients(settings, by_name[name])
         _refuse_steered(settings, by_name[name], rules[name])
     for name in by_name.keys() - set(wanted):
         _refuse_unmasked(by_name[name], ".fields")
@@ -141,7 +144,7 @@ def instead_of_masks(release: PlannedRelease) -> str:
 
 
 def refuse_unless_sum(release: PlannedRelease) -> None:
-    """Masking leaves the server nothing but a sum; a field of which it needs each value is lost."""
+    """Raise MaskingRefused if the server needs each value of a field. Masking leaves only a sum."""
     if release.declaration.scope == "each":
         raise MaskingRefused(
             f"privacy.secure_aggregation.masked_fields: found {release.name}, of which the "
@@ -190,8 +193,17 @@ def _refuse_steered(
         )
 
 
+def _refuse_recipients(settings: SecureAggregationSettings, release: PlannedRelease) -> None:
+    """Refuse sums for recipients in a form that opens sums for the server alone."""
+    if settings.form == "committee" and release.declaration.scope == "recipients":
+        raise MaskingRefused(
+            f"privacy.secure_aggregation.form: found committee; expected session for "
+            f"{release.name}, whose sums are opened by their recipients"
+        )
+
+
 def _refuse_unmasked(release: PlannedRelease, where: str) -> None:
-    """What is for recipients alone never leaves bare."""
+    """Raise ConfigError for a field without masks that is for recipients alone."""
     if release.declaration.scope == "recipients":
         raise ConfigError(
             f"privacy.secure_aggregation{where}: {release.name} is for its recipients alone and "
@@ -213,7 +225,8 @@ def _masked(
         field=release.name,
         dim=release.dim,
         num_rows=release.num_rows,
-        bound=release.bound or settings.value_bound,
+        # No number of a message passes the message's own length.
+        bound=release.bound or release.norm or settings.value_bound,
         ring=Ring(settings.ring_bits),
         num_clients=num_clients,
         weighted_by=weight.name if weight is not None else None,

@@ -17,45 +17,51 @@ from securefg.secagg.secret import RandomBytes
 
 
 class NoiseSource(Protocol):
-    """Draws standard normals, a row per client. `protects`: nobody else could draw them again."""
+    """A source of standard normals, a row per client. `protects`: nobody else could draw them
+    again."""
 
     protects: bool
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
-        """Normals of `shape`, whose first axis is `clients`, from the stream `name`."""
+        """Return normals of `shape`, whose first axis is `clients`, from the stream `name`."""
         ...
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
-        """For draws that protect nothing, such as rounding."""
+        """Return a generator for draws that protect nothing, such as rounding."""
         ...
 
     def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
-        """For samplers of other laws."""
+        """Return a reader of random bytes for samplers of other laws."""
         ...
 
 
 class SystemNoise:
-    """Normals from AES-256-CTR under a fresh key of the system's; names have no effect."""
+    """A source of normals from AES-256-CTR under a fresh key of the system's. Names have no
+    effect."""
 
     protects = True
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Return normals of `shape` under a fresh key."""
         words = _words_per_client(shape)
         bits = np.frombuffer(Keystream.fresh().read(8 * shape[0] * words), dtype=np.uint64)
         return _normals(bits.reshape(shape[0], words), shape)
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        """Return a generator seeded by the system, for draws that protect nothing."""
         return np.random.default_rng()
 
     def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
+        """Return a reader of a keystream under a fresh key."""
         return Keystream.fresh().read
 
 
 class SeededNoise:
-    """Reproducible noise for research: whoever knows the seed can subtract it. It protects nothing.
+    """A source of reproducible noise for research. It protects nothing: anyone with the seed can
+    subtract it.
 
-    A counter generator is moved to each client's place, so the noise of a client does not depend
-    on which clients share its host.
+    A counter generator is moved to each client's place, so the noise of a client does not depend on
+    which clients share its host.
     """
 
     protects = False
@@ -64,14 +70,17 @@ class SeededNoise:
         self._seed = seed
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
+        """Return normals of `shape` that depend only on the seed, the name and the clients."""
         words, key = _words_per_client(shape), derive_seed(self._seed, "noise", *name)
         parts = [_bits(key, low, high, words) for low, high in clients.ranges]
         return _normals(np.concatenate(parts), shape)
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
+        """Return a seeded generator for these clients and this name."""
         return numpy_stream(self._seed, "noise", str(clients), *name)
 
     def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
+        """Return a reader of seeded bytes, which protect nothing."""
         return self.generator(clients, name).bytes
 
 
@@ -85,7 +94,8 @@ def _words_per_client(shape: torch.Size) -> int:
 
 
 def _normals(bits: NDArray[np.uint64], shape: torch.Size) -> Tensor:
-    """Box-Muller in float64 over 53-bit uniforms; the tail ends at 8.6 sigma (mass below 1e-17)."""
+    """Return normals by Box-Muller in float64 over 53-bit uniforms. The tail ends at 8.6 sigma
+    (mass below 1e-17)."""
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     first, second = np.split(uniform, 2, axis=1)
     radius, angle = np.sqrt(-2.0 * np.log(first)), 2.0 * math.pi * second

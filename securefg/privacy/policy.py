@@ -17,13 +17,15 @@ from securefg.privacy.masking_plan import MaskedField, covers_steering, masked_f
 from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message
+from securefg.secagg.committee.seating import check_seats
 from securefg.secagg.graph import choose
 from securefg.settings.privacy import NO_DEFENCE, FieldSettings, PrivacySettings, Unit
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules by `Message.field`, the masked fields among them, and the claim they must keep.
+    """A set of rules by `Message.field`, the masked fields among them, and the claim they must
+    keep.
 
     least_survivors  by message, no smaller cohort is unmasked: the sum would lack planned noise, or
                      show the rows of a client that is away
@@ -52,28 +54,32 @@ class Policy:
 
     @property
     def bare(self) -> bool:
-        """Whether any sum is masked and carries no noise: the difference of two is then exact."""
+        """Return whether any sum is masked and carries no noise. The difference of two sums is then
+        exact."""
         return any(found.rule.is_bare for found in self.masked.values())
 
     @property
     def is_steering_covered(self) -> bool:
-        """Whether the noise on every masked sum covers an upload whatever the server asked for."""
+        """Return whether the noise on every masked sum covers an upload whatever the server asked
+        for."""
         return all(
             covers_steering(self.influences.get(name, (WHOLE_MESSAGE, WHOLE_MESSAGE))[0], mask.rule)
             for name, mask in self.masked.items()
         )
 
     def rule(self, message: type[Message], name: str) -> Defence:
+        """Return the rule of a private field. Raise NoRule if no rule covers it."""
         full = f"{message.__name__}.{name}"
         if full not in self.rules:
             raise NoRule(f"{full} is private and no rule covers it; nothing was sent")
         return self.rules[full]
 
     def mask(self, message: type[Message], name: str) -> MaskedField | None:
+        """Return how a field is masked, or None if it is not."""
         return self.masked.get(f"{message.__name__}.{name}")
 
     def masks(self, message: type[Message]) -> list[str]:
-        """The fields of a message that travel masked."""
+        """Return the fields of a message that travel masked."""
         return [name for name in message.declarations if self.mask(message, name)]
 
     def mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
@@ -97,7 +103,7 @@ class Policy:
         return replace(booked, node=node, edge=edge)
 
     def _sent(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
-        """The fact without nodes and edges: of a client, and of its rows."""
+        """Return the fact without nodes and edges: of a client, and of its rows."""
         rule, full = self.rule(message, name), f"{message.__name__}.{name}"
         masked = full in self.masked
         opened_by: OpenedBy = "server"
@@ -122,7 +128,8 @@ def make_policy(
     at_most: int | None = None,
     population: Population | None = None,
 ) -> Policy:
-    """Settle every rule and, with `target_epsilon`, the noise that keeps it; plan the masking.
+    """Settle every rule and, with `target_epsilon`, the noise that keeps it. Plan the masking and
+    return the policy.
 
     num_clients  how many are asked in a round
     at_most      how many a sum can ever have: no grid may overflow for these
@@ -161,11 +168,12 @@ def make_policy(
 
 
 def _settled(influence: Influence) -> Influence:
-    """Without the method's function: a policy goes to other processes."""
+    """Return the influence without the method's function, because a policy goes to other
+    processes."""
     distance = influence.moved_l2
     if distance is None:
         return influence
-    return replace(influence, moved=Fixed(distance))
+    return replace(influence, moved=Fixed(distance), stricter=None)
 
 
 def _cohorts(
@@ -175,11 +183,18 @@ def _cohorts(
     num_clients: int,
     population: int,
 ) -> dict[str, int]:
-    """By message, how many clients a session has. Refuses those that colluders would break."""
+    """Return by message how many clients a session has. Raise if colluders would break a
+    session."""
     if settings.secure_aggregation is None:
         return {}
     threat = settings.secure_aggregation.threat_among(population)
-    found = {r.message.kind: _senders(r, num_clients) for r in planned if r.name in masked}
+    if settings.secure_aggregation.form == "committee":
+        check_seats(settings.secure_aggregation, population)
+    found = {
+        r.message.kind: _senders(r, num_clients if r.count else population)  # everybody is counted
+        for r in planned
+        if r.name in masked
+    }
     for kind, cohort in found.items():
         least = max(threat.least_cohort(cohort), settings.secure_aggregation.min_clients)
         if cohort < least:
@@ -188,13 +203,14 @@ def _cohorts(
                 f"corrupt {threat.corrupt:g} of {population} it takes at least {least}; ask more "
                 "(training.participation), or lower corrupt"
             )
-        choose(cohort, threat)
+        if settings.secure_aggregation.form == "session":
+            choose(cohort, threat)
     return found
 
 
 def _rounds(planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]) -> dict[str, int]:
-    """By message, in how many rounds it leaves at most. What never changes and carries no noise
-    leaves once, which clients see to by themselves."""
+    """Return by message in how many rounds it leaves at most. A constant field without noise leaves
+    once, which clients ensure by themselves."""
     sent = [r for r in planned if r.name in masked]
     once = {r.name for r in sent if r.declaration.constant and masked[r.name].rule.is_bare}
     kinds = {r.message.kind for r in sent if r.count or r.name not in once}
@@ -212,7 +228,8 @@ def _refuse_unknown_fields(settings: PrivacySettings, planned: Sequence[PlannedR
 
 
 def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str, Defence]) -> None:
-    """A weight under noise may come out negative, and the mean it makes is of nothing."""
+    """Raise ConfigError for a weight under noise. It may come out negative, and its mean is
+    meaningless."""
     for release in planned:
         weight = f"{release.message.__name__}.{release.declaration.weight}"
         if weight in rules and not rules[weight].is_bare:
@@ -225,7 +242,8 @@ def _refuse_noisy_weights(planned: Sequence[PlannedRelease], rules: Mapping[str,
 def _refuse_noisy_census(
     planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
 ) -> None:
-    """A census (planned for no round) leaves only beside sums without noise, and is exact."""
+    """Raise ConfigError for a noisy census. A census (planned for no round) is exact, and leaves
+    only beside sums without noise."""
     bare = [name for name, found in masked.items() if found.rule.is_bare]
     for release in planned:
         found = masked.get(release.name)
@@ -242,7 +260,8 @@ def _refuse_noise_without_masks(
     rules: Mapping[str, Defence],
     masked: Mapping[str, MaskedField],
 ) -> None:
-    """A client's share of distributed noise protects nothing outside a masked sum."""
+    """Raise ConfigError if a share of distributed noise would leave outside a masked sum, where it
+    protects nothing."""
     for release in planned:
         rule = rules[release.name]
         if not rule.needs_masks or release.name in masked:

@@ -32,8 +32,8 @@ SampleLoss = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """`num_steps` steps; each draws every sample with probability `sampling`, clips its gradient to
-    `clip_l2`, and adds N(0, (noise_multiplier clip_l2)^2) to the sum.
+    """A plan of `num_steps` steps. Each draws every sample with probability `sampling`, clips its
+    gradient to `clip_l2`, and adds N(0, (noise_multiplier clip_l2)^2) to the sum.
 
     Neighbouring sets differ by one sample's presence, its gradient zeroed out: sensitivity clip_l2.
     """
@@ -54,11 +54,12 @@ class TrainingPlan:
             raise ConfigError(f"sampling: found {self.sampling}, wanted 0 < sampling <= 1")
 
     def steps_per_sample(self) -> Composition:
-        """What one sample is charged: Poisson-sampled Gaussians, for `accountants.tightest`."""
+        """Return the charge of one sample: Poisson-sampled Gaussians, for
+        `accountants.tightest`."""
         return (Step(self._noise(), self.num_steps, self.sampling),)
 
     def steps_per_client(self, num_samples: int) -> Composition:
-        """What a client is charged for all its samples at once.
+        """Return the charge of a client for all its samples at once.
 
         Their clipped gradients add up in one vector, so together they move it n times as far, and
         whichever are drawn, no further: noise multiplier z / n, and no gain from the sampling.
@@ -73,7 +74,8 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """(K, n, d) inputs and (K, n) labels of K clients; `context` is each client's own, (K, …)."""
+    """A set of (K, n, d) inputs and (K, n) labels of K clients. `context` is each client's own, (K,
+    …)."""
 
     inputs: Tensor
     labels: Tensor
@@ -81,12 +83,13 @@ class Samples:
 
     @property
     def num_samples(self) -> int:
+        """Return the number n of samples of every client."""
         return self.inputs.shape[1]
 
 
 @dataclass(frozen=True)
 class PrivateTraining(Defence):
-    """A defence whose noise is in the training that made the value; the upload gets none.
+    """A defence whose noise is in the training that made the value. The upload gets no noise.
 
     It protects one of the client's `num_samples` samples. Only a method that plans the release so
     gets it, and the method must train so: nothing in the channel can tell.
@@ -100,16 +103,17 @@ class PrivateTraining(Defence):
 
     @property
     def noise_multiplier(self) -> float:
-        """The noise of a step over the clip of a sample's gradient."""
+        """Return the noise of a step over the clip of a sample's gradient."""
         return self.plan.noise_multiplier
 
     @property
     def key(self) -> str:
-        """The setting that asks for it, for errors."""
+        """Return the setting that asks for it, for errors."""
         return f"training.{self.name}"
 
     @classmethod
     def settle(cls, asked: Asked) -> Self:
+        """Raise ConfigError, because this noise is asked for in the training settings."""
         raise ConfigError(
             f"privacy.mechanism: found {cls.name}, whose noise is in the training; expected noise "
             f"on the upload; set training.{cls.name} in place of it"
@@ -139,14 +143,14 @@ class PrivateTraining(Defence):
     ) -> None:
         """Take the planned steps with one client's module, in place.
 
-        inputs  the first is (n, …), a row per sample; the others are passed on as they are
+        inputs  the first is (n, …), a row per sample, and the others are passed on as they are
         """
 
     @classmethod
     @abstractmethod
     def adopt(cls, module: nn.Module) -> None:
-        """Put a module into the state in which it trains; raise `ConfigError` where its layers
-        have no gradient for every sample."""
+        """Put a module into the state in which it trains. Raise `ConfigError` if its layers have no
+        gradient for every sample."""
 
     @classmethod
     @abstractmethod
@@ -156,9 +160,11 @@ class PrivateTraining(Defence):
         """Raise `ConfigError` unless one sample's gradient is that of the sample alone."""
 
     def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
+        """Return the values unchanged, because the training has added the noise."""
         return values
 
     def stddev(self, shape: torch.Size) -> float:
+        """Raise PrivacyError, because the size of the noise on the weights is unknown."""
         raise PrivacyError("the noise is in the training; its size on the weights is unknown")
 
     def weight_noise(self) -> tuple[float, float]:
@@ -170,7 +176,8 @@ class PrivateTraining(Defence):
         return noise, step * plan.sampling * self.num_samples * plan.num_steps
 
     def require_samples(self, fewest: int, most: int) -> None:
-        """Raise unless clients have as many samples as the settings say, which is public.
+        """Raise ConfigError unless clients have as many samples as the settings say, which is
+        public.
 
         fewest, most  samples of any client; `fewest` may pass for `num_samples` where steps are
                       divided by that number whatever a client has
@@ -188,7 +195,7 @@ class PrivateTraining(Defence):
 def private_training(
     training: TrainingSettings, must_be_zero: Mapping[str, float] | None = None
 ) -> PrivateTraining | None:
-    """Return the private training that the settings ask for; None where they ask for none.
+    """Return the private training that the settings ask for, or None if they ask for none.
 
     must_be_zero  settings of the method, by key, that its private steps would ignore
     """
@@ -218,9 +225,9 @@ def refuse_where_samples_share_neighbours(
     """Raise `ConfigError` unless every sample's output depends on that sample alone.
 
     Clipping one sample's gradient bounds what the sample can do only if it is in no other's
-    gradient; in a graph convolution a node is in all its neighbours'. NaN is put into some inputs
-    and must not come out elsewhere: for each bit of the samples' numbers, into those that have
-    it, then into the others, so that any two samples are told apart.
+    gradient. In a graph convolution a node is in all its neighbours'. NaN is put into some inputs
+    and must not come out elsewhere: for each bit of the samples' numbers, into those that have it,
+    then into the others, so that any two samples are told apart.
     """
     numbers = torch.arange(len(inputs))
     for bit in range(max(1, (len(inputs) - 1).bit_length())):
@@ -240,7 +247,7 @@ def refuse_where_samples_share_neighbours(
 
 
 def mlp_loss(weights: Weights, sample: Tensor, label: Tensor) -> Tensor:
-    """Cross-entropy of W2 ReLU(W1 x), no bias: weights d x h and h x C."""
+    """Return the cross-entropy of W2 ReLU(W1 x), without bias: weights d x h and h x C."""
     first, second = weights
     logits = torch.relu(sample @ first) @ second
     return cross_entropy(logits, label)

@@ -13,7 +13,7 @@ from securefg.settings.privacy import Per, Unit
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What the exact sum of a field would disclose, and the setting that makes it so.
+    """A reason to refuse an exact sum: what it would disclose, and the setting that makes it so.
 
     setting  `key: found X; expected Y`
     when     in which runs, after "under masks"
@@ -71,23 +71,24 @@ class PlannedRelease:
     bare: bool | None = None
 
     def leaves(self, *, bare: bool) -> bool:
-        """Whether it leaves in a run whose sums are, or are not, masked without noise."""
+        """Return whether it leaves in a run whose sums are, or are not, masked without noise."""
         return self.bare is None or self.bare is bare
 
     @property
     def most_rounds(self) -> int:
-        """In how many rounds it leaves at most; a census is planned for none and leaves in one."""
+        """Return in how many rounds it leaves at most. A census is planned for none and leaves in
+        one."""
         return max(self.count, int(self.declaration.constant))
 
     @property
     def not_bare(self) -> str:
-        """The reason for which masks without noise are refused; empty where they are not."""
+        """Return the reason for which masks without noise are refused, or an empty text."""
         return "" if self.discloses is None else str(self.discloses)
 
     @property
     def whole(self) -> bool:
-        """Whether a masked sum of it without noise is opened only over all clients: one that is
-        away would show by what is missing which rows are its own."""
+        """Return whether a masked sum of it without noise is opened only over all clients. The rows
+        missing in a sum would show which rows an absent client holds."""
         declared = self.declaration
         counts_rows = declared.constant and declared.rows is not None and self.bare is True
         return declared.holders is not None or counts_rows
@@ -99,25 +100,28 @@ class PlannedRelease:
 
     @property
     def name(self) -> str:
-        """`Message.field`, as rules and ledgers name it."""
+        """Return `Message.field`, as rules and ledgers name it."""
         return f"{self.message.__name__}.{self.field}"
 
     @property
     def declaration(self) -> Declaration:
-        """What the message declares of the field."""
+        """Return the message's declaration of the field."""
         return self.message.declarations[self.field]
 
     def influence(self, unit: Unit) -> Influence:
-        """What one unit moves of a message; a client, or a row, is not bounded but by the clip."""
+        """Return what one unit moves of a message. Only the clip bounds a client or a row."""
         known = {"node": self.node, "edge": self.edge, "features": self.node}
         return known.get(unit, WHOLE_MESSAGE)
 
     def moved_l2(self, unit: Unit) -> float | None:
-        """The distance that noise is sized for. What the unit does not move at all needs none for
-        its sake; noise that covers a node then costs least and leaves the others a promise."""
+        """Return the distance that noise is sized for.
+
+        A unit that does not move the value needs no noise for its sake. Noise that covers a node
+        then costs least and leaves the others a promise.
+        """
         found = self.influence(unit)
         return self.node.moved_l2 if found == NOTHING else found.moved_l2
 
     def unit_dim(self, per: Per) -> int:
-        """How many numbers one clipped unit has: a message, or a row of it."""
+        """Return how many numbers one clipped unit has: a message, or a row of it."""
         return self.dim if per == "message" else self.dim // self.num_rows

@@ -24,5 +24,6 @@ def clip_l2(values: Tensor, bound: float, per: Per) -> Tensor:
 
 
 def sensitivity_l2(bound: float, adjacency: Adjacency) -> float:
-    """How far a clipped unit can move: 2C where its value is replaced, C where it is zeroed out."""
+    """Return how far a clipped unit can move: 2C where its value is replaced, C where it is zeroed
+    out."""
     return 2.0 * bound if adjacency == "replace_one" else bound

@@ -17,7 +17,7 @@ from securefg.protocol.messages import Message, census_of
 
 @dataclass(frozen=True)
 class ExactSums:
-    """What replies leave out in a run with exact sums; nothing in any other run.
+    """A list of what replies leave out in a run with exact sums. It is empty in any other run.
 
     counted      by kind of reply: its constants, which leave in the census alone
     relative_to  by `Message.field`: the field of the request that the value started from
@@ -29,11 +29,11 @@ class ExactSums:
     shortened: frozenset[str] = frozenset()
 
     def constants(self, reply: type[Message]) -> tuple[str, ...]:
-        """The fields of a reply that the census counts."""
+        """Return the fields of a reply that the census counts."""
         return self.counted.get(reply.kind, ())
 
     def limits_rows(self, reply: type[Message]) -> bool:
-        """Whether only rows with enough holders may be in a reply."""
+        """Return whether only rows with enough holders may be in a reply."""
         constants = self.constants(reply)
         return any(d.holders in constants for d in reply.declarations.values())
 

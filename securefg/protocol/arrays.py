@@ -3,9 +3,9 @@
     arrays = header length (u64) | header (JSON, spaces up to 8 bytes) | array*
     header = {name: {dtype, shape, data_offsets}}, by dtype (the last of DTYPES first), then name
 
-What is written is what the safetensors library writes, byte for byte, without its copies. Bytes are
-read where they lie only if their header is just what would be written for the arrays in it; all
-else goes to the library, which reads or refuses it.
+The bytes are those of the safetensors library, without its copies. Bytes are read where they lie
+only if their header is just what would be written for the arrays in it; all else goes to the
+library, which reads or refuses it.
 """
 
 from __future__ import annotations
@@ -66,32 +66,40 @@ class Stored:
     data: memoryview
 
     def tensor(self) -> Tensor:
-        """The array in memory of its own."""
+        """Return the array in memory of its own."""
         if not self.data:
             return torch.empty(self.shape, dtype=self.dtype)
         return torch.frombuffer(bytearray(self.data), dtype=self.dtype).reshape(self.shape)
 
 
 def all_finite(values: Tensor | Stored) -> bool:
-    """Whether no number is infinite or none at all; piece by piece, since `isfinite` of a large
-    array makes others as large."""
+    """Return whether all numbers are finite. They are read piece by piece, since `isfinite` of a
+    large array makes others as large."""
     if not values.dtype.is_floating_point:
         return True
     if isinstance(values, Stored) and values.dtype in _READ_IN_PLACE:
         read = np.frombuffer(values.data, _READ_IN_PLACE[values.dtype])
         return not read.size or (math.isfinite(read.min()) and math.isfinite(read.max()))
-    extremes = (end for piece in _pieces(values) for end in torch.aminmax(_wide(piece)))
-    return all(math.isfinite(float(end)) for end in extremes)  # of values with a NaN, both are NaN
+    return all(_ends_are_finite(_wide(piece)) for piece in _pieces(values))
+
+
+def _ends_are_finite(values: Tensor) -> bool:
+    low, high = torch.aminmax(values)  # of values with a NaN, both are NaN
+    return math.isfinite(low) and math.isfinite(high)
 
 
 def _wide(values: Tensor) -> Tensor:
-    """Numbers of one byte have no order in PyTorch."""
+    """Return the array in a type with an order. Numbers of one byte have no order in PyTorch."""
     return values.float() if values.dtype.itemsize == 1 else values
 
 
 def _pieces(values: Tensor | Stored) -> Iterator[Tensor]:
     if isinstance(values, Tensor):
-        yield from torch.split(values.detach().reshape(-1), _PIECE) if values.numel() else ()
+        flat = values.detach()
+        if 0 < flat.numel() <= _PIECE:
+            yield flat
+        else:
+            yield from torch.split(flat.reshape(-1), _PIECE) if flat.numel() else ()
         return
     step = _PIECE * values.dtype.itemsize
     for at in range(0, len(values.data), step):
@@ -99,7 +107,8 @@ def _pieces(values: Tensor | Stored) -> Iterator[Tensor]:
 
 
 def concatenated(parts: Sequence[Stored]) -> Tensor:
-    """Arrays that differ in their first axis alone, along it, in memory of their own."""
+    """Return arrays that differ in their first axis alone, joined along it, in memory of their
+    own."""
     if len(parts) == 1:
         return parts[0].tensor()
     rows = sum(part.shape[0] for part in parts)
@@ -112,13 +121,13 @@ def concatenated(parts: Sequence[Stored]) -> Tensor:
 
 
 def _bytes_of(array: Tensor) -> memoryview:
-    """The memory of a contiguous array."""
+    """Return the memory of a contiguous array."""
     return array.view(-1).view(torch.uint8).numpy().data
 
 
 def write_arrays(arrays: Mapping[str, Tensor]) -> list[bytes | memoryview]:
-    """The parts that, joined, are the arrays' bytes. They show the arrays as they are now: join
-    them before anyone can write to these."""
+    """Return the parts that, joined, are the arrays' bytes. They show the arrays as they are now:
+    join them before anyone can write to these."""
     ready = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
     unknown = sorted(str(a.dtype) for a in ready.values() if a.dtype not in _NAMES)
     if unknown:
@@ -135,7 +144,8 @@ def read_arrays(data: memoryview) -> dict[str, Stored]:
 
 
 def _as_written(data: memoryview) -> dict[str, Stored] | None:
-    """The arrays where they lie; None unless `write_arrays` could have written just these bytes."""
+    """Return the arrays where they lie, or None unless `write_arrays` could have written just these
+    bytes."""
     try:
         end = _LENGTH.size + min(_LENGTH.unpack_from(data)[0], _LONGEST_HEADER)
         header = bytes(data[:end])
@@ -194,5 +204,5 @@ def _by_library(data: memoryview) -> dict[str, Stored]:
 
 
 def num_rows(values: Tensor) -> int:
-    """Rows in one client's array: all axes but the client's and the last."""
+    """Return rows in one client's array: all axes but the client's and the last."""
     return math.prod(values.shape[1:-1])

@@ -1,12 +1,12 @@
-"""Bounds: what a field of a request may hold, in terms of sizes that everybody knows.
+"""Bounds of the values that a field of a request may hold, in terms of sizes that everybody knows.
 
     pseudo_labels: Tensor | None = public(
         "label per node", bounds=lambda s, p: whole_numbers((p.num_nodes,), -1, p.num_classes - 1)
     )
 
 A host computes on private data with what a server sent. If an array of the wrong shape, or with a
-number out of range, made some hosts fail and others not, the failure would tell of the data. So
-every field is checked against its bounds before a host sees the request. Bounds depend on the
+number out of range, made some hosts fail and others not, the failure would tell of the data. Every
+field is therefore checked against its bounds before a host sees the request. Bounds depend on the
 method's settings and on public sizes alone.
 """
 
@@ -28,23 +28,32 @@ WHOLE: Final = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 class PublicSizes(Protocol):
-    """The sizes of a run that every party knows."""
+    """A set of sizes of a run that every party knows."""
 
     @property
-    def num_nodes(self) -> int: ...
+    def num_nodes(self) -> int:
+        """Return the number of nodes in the global index."""
+
     @property
-    def num_features(self) -> int: ...
+    def num_features(self) -> int:
+        """Return the number of features of a node."""
+
     @property
-    def num_classes(self) -> int: ...
+    def num_classes(self) -> int:
+        """Return the number of classes."""
+
     @property
-    def num_clients(self) -> int: ...
+    def num_clients(self) -> int:
+        """Return the number of clients."""
+
     @property
-    def num_public(self) -> int: ...
+    def num_public(self) -> int:
+        """Return the number of public nodes."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The values that one field may hold.
+    """A bound on the values that one field may hold.
 
     kind       real: finite numbers of the default floating-point type; whole: integers; truth:
                booleans
@@ -63,14 +72,14 @@ class Bound:
 
     @property
     def words(self) -> str:
-        """The bound in words, for an error."""
+        """Return the bound in words, for an error."""
         names = {"real": "finite numbers", "whole": "whole numbers", "truth": "truth values"}
         within = f" from {self.low:g} to {self.high:g}" if self.has_range else ""
         return f"{names[self.kind]}{within}"
 
     @property
     def has_range(self) -> bool:
-        """Whether the bound limits values to an interval."""
+        """Return whether the bound limits values to an interval."""
         return self.low > -math.inf or self.high < math.inf
 
 
@@ -103,7 +112,7 @@ def truths(shape: Shape) -> Bound:
 
 @dataclass(frozen=True)
 class Rounds:
-    """The numbers that a field may give as its round."""
+    """A range of the numbers that a field may give as its round."""
 
     low: int
     high: int

@@ -1,11 +1,12 @@
 """Exchanges of other frameworks: how one is described and written down so that it can be audited.
 
     FOLDER/foreign.yaml       what the exchange is, and what it claims of its noise (`Exchange`)
-    FOLDER/transcript/        every message (docs/transcript_format.md)
+    FOLDER/transcript/        every message (docs/reference/transcript_format.md)
     FOLDER/private/truth.npz  optional, for the games alone: clients' samples, an array per client
                               under its number, (samples, inputs)
+    FOLDER/private/labels.npz optional, likewise: the class of every sample
 
-`ExchangeWriter` writes all three from numpy arrays.
+`ExchangeWriter` writes all of them from numpy arrays, and imports no torch.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
+import safetensors.numpy
 import yaml
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
@@ -30,11 +31,11 @@ from securefg.foundation.settings import Settings
 from securefg.foundation.suggestions import name_kind
 from securefg.foundation.units import plural
 from securefg.foundation.yaml_text import read_yaml
-from securefg.protocol import codec
-from securefg.protocol.codec import Clients, Envelope, Size
-from securefg.protocol.meanings import Layer as NetworkLayer
-from securefg.protocol.meanings import Layout, Matrix
+from securefg.protocol.envelopes import LENGTH, Clients, Envelope, frame_head
 from securefg.protocol.transcript import Record, TranscriptWriter
+
+if TYPE_CHECKING:
+    from securefg.protocol.meanings import Layout, Matrix
 
 DESCRIPTION = "foreign.yaml"
 Arrays = Mapping[str, NDArray[Any]]
@@ -48,7 +49,7 @@ class Place(Settings):
 
 
 class Upload(Place):
-    """What clients upload: a flat row per client, laid out as `layers` say."""
+    """A description of what clients upload: a flat row per client, laid out as `layers` say."""
 
     holds: Literal["change", "weights"] = "change"
     """A gradient or difference, of either sign; or the weights after training (needs `sent`)."""
@@ -58,11 +59,12 @@ class Layer(Settings):
     """A part of the flat row, in the order of the list."""
 
     name: str
-    shape: tuple[int, ...] = Field(min_length=1)
+    shape: tuple[int, ...]
+    """Empty for a single number, such as a scale or a temperature."""
 
     @property
     def size(self) -> int:
-        """The number of weights in the layer."""
+        """Return the number of weights in the layer."""
         return prod(self.shape)
 
 
@@ -72,6 +74,26 @@ class FirstLayer(Settings):
     weight: str
     bias: str | None = None
     order: Literal["outputs_inputs", "inputs_outputs"] = "outputs_inputs"
+
+    @property
+    def matrix(self) -> Matrix:
+        """Return the layer, as attacks read it."""
+        from securefg.protocol.meanings import Matrix  # who only writes needs no tensors
+
+        return Matrix(self.weight, self.order == "outputs_inputs", self.bias)
+
+
+class OutputLayer(FirstLayer):
+    """The layer whose outputs are classes."""
+
+
+class LocalTraining(Settings):
+    """How a client trains in one round, as far as attacks take it into account."""
+
+    optimizer: Literal["sgd", "adam"]
+    lr: float = Field(0.01, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+    steps: int = Field(1, ge=1)
 
 
 class Claim(Settings):
@@ -87,7 +109,7 @@ class Claim(Settings):
 
     @property
     def sensitivity(self) -> float:
-        """The largest L2 distance between neighbours' uploads."""
+        """Return the largest L2 distance between neighbours' uploads."""
         return self.clip_l2 * (2 if self.neighbours == "replace" else 1)
 
 
@@ -101,7 +123,11 @@ class Exchange(Settings):
     sent: Place | None = None
     """The server's message with the weights that training starts from, flat, for everybody."""
     layers: tuple[Layer, ...] = Field(min_length=1)
-    first_layer: FirstLayer
+    first_layer: FirstLayer | None = None
+    """None where no matrix reads a sample as it is: convolutions, embeddings, graphs."""
+    output_layer: OutputLayer | None = None
+    classes: int | None = Field(None, ge=2)
+    training: LocalTraining | None = None
     claim: Claim | None = None
     repeats: tuple[int, ...] = ()
     """Clients that upload one and the same value every round, before its noise: canaries."""
@@ -115,18 +141,13 @@ class Exchange(Settings):
         shapes = {layer.name: layer.shape for layer in self.layers}
         if len(shapes) < len(self.layers):
             raise ValueError("layers: found two layers of the same name; expected distinct names")
-        first = self.first_layer
-        for name, dimensions in ((first.weight, 2), (first.bias, 1)):
-            if name is not None and len(shapes.get(name, ())) != dimensions:
-                found = f"of shape {list(shapes[name])}" if name in shapes else "unknown"
-                raise ValueError(
-                    f"first_layer: found {name!r} {found}; expected a layer of "
-                    f"{plural(dimensions, 'dimension')} out of {', '.join(shapes)}"
-                )
-        if first.bias is not None and shapes[first.bias] != (self.num_outputs,):
+        for key, layer in (("first_layer", self.first_layer), ("output_layer", self.output_layer)):
+            if layer is not None:
+                _check_matrix(key, layer, shapes)
+        if self.output_layer is not None and self.classes != self._sizes(self.output_layer)[0]:
             raise ValueError(
-                f"first_layer: found a bias of {shapes[first.bias][0]} numbers; expected "
-                f"{self.num_outputs}, one per output (order: {first.order})"
+                f"classes: found {self.classes}; expected {self._sizes(self.output_layer)[0]}, the "
+                "outputs of output_layer"
             )
         if self.upload.holds == "weights" and self.sent is None:
             raise ValueError(
@@ -137,49 +158,69 @@ class Exchange(Settings):
 
     @property
     def layout(self) -> Layout:
-        """The flat row, as attacks read it."""
-        first = self.first_layer
-        matrix = Matrix(first.weight, first.order == "outputs_inputs", first.bias)
-        layers = tuple(NetworkLayer(layer.name, layer.shape) for layer in self.layers)
-        return Layout(layers=layers, inputs=(matrix,))
+        """Return the flat row, as attacks read it."""
+        from securefg.protocol.meanings import Layer as NetworkLayer
+        from securefg.protocol.meanings import Layout
+
+        return Layout(
+            layers=tuple(NetworkLayer(layer.name, layer.shape) for layer in self.layers),
+            inputs=() if self.first_layer is None else (self.first_layer.matrix,),
+            output=None if self.output_layer is None else self.output_layer.matrix,
+            optimizer=None if self.training is None else self.training.optimizer,
+        )
 
     @property
-    def num_inputs(self) -> int:
-        """The width of the network's input."""
-        return self._weight_shape[1]
-
-    @property
-    def num_outputs(self) -> int:
-        """The width of the network's output."""
-        return self._weight_shape[0]
+    def num_inputs(self) -> int | None:
+        """Return the width of the input, or None if no first layer is declared."""
+        return None if self.first_layer is None else self._sizes(self.first_layer)[1]
 
     @property
     def width(self) -> int:
-        """How many numbers a client uploads."""
+        """Return how many numbers a client uploads."""
         return sum(layer.size for layer in self.layers)
 
     @property
     def slices(self) -> dict[str, slice]:
-        """Where every layer lies in the flat row."""
+        """Return the place of every layer in the flat row."""
         ends = np.cumsum([layer.size for layer in self.layers]).tolist()
         starts = [0, *ends[:-1]]
         names = [layer.name for layer in self.layers]
         return {n: slice(a, b) for n, a, b in zip(names, starts, ends, strict=True)}
 
-    @property
-    def _weight_shape(self) -> tuple[int, int]:
-        shape = next(layer.shape for layer in self.layers if layer.name == self.first_layer.weight)
-        outputs, inputs = shape if self.first_layer.order == "outputs_inputs" else shape[::-1]
-        return outputs, inputs
+    def _sizes(self, layer: FirstLayer) -> tuple[int, int]:
+        return matrix_sizes(layer, {one.name: one.shape for one in self.layers})
+
+
+def matrix_sizes(layer: FirstLayer, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, int]:
+    """Return the numbers of outputs and of inputs of a layer that is a matrix."""
+    one, other = shapes[layer.weight]
+    return (one, other) if layer.order == "outputs_inputs" else (other, one)
+
+
+def _check_matrix(key: str, layer: FirstLayer, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    for name, dimensions in ((layer.weight, 2), (layer.bias, 1)):
+        if name is not None and len(shapes.get(name, ())) != dimensions:
+            found = f"of shape {list(shapes[name])}" if name in shapes else "unknown"
+            raise ValueError(
+                f"{key}: found {name!r} {found}; expected a layer of "
+                f"{plural(dimensions, 'dimension')} out of {', '.join(shapes)}"
+            )
+    outputs, _ = matrix_sizes(layer, shapes)
+    if layer.bias is not None and shapes[layer.bias] != (outputs,):
+        raise ValueError(
+            f"{key}: found a bias of {shapes[layer.bias][0]} numbers; expected "
+            f"{outputs}, one per output (order: {layer.order})"
+        )
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a folder holds another framework's exchange."""
+    """Return whether a folder holds another framework's exchange."""
     return (path / DESCRIPTION).is_file()
 
 
 def read_exchange(path: Path) -> Exchange:
-    """The folder's foreign.yaml; whatever is wrong with it is told by key, in a line or two."""
+    """Return the folder's foreign.yaml. Raise an error that names every fault by key, in a line or
+    two."""
     where = path / DESCRIPTION
     tree = read_yaml(where)
     if not isinstance(tree, dict):
@@ -192,7 +233,7 @@ def read_exchange(path: Path) -> Exchange:
 
 @dataclass
 class ExchangeWriter:
-    """Writes an exchange message by message; `close` writes foreign.yaml with the last link.
+    """A writer of an exchange, message by message. `close` writes foreign.yaml with the last link.
 
     path      a folder that does not exist or is empty
     exchange  its description, with `chain` left out
@@ -209,7 +250,7 @@ class ExchangeWriter:
         self._seq = 0
 
     def sent(self, round: int, kind: str, arrays: Arrays, clients: Iterable[int]) -> None:
-        """The server's message, the same to every one of `clients`."""
+        """Record the server's message, the same to every one of `clients`."""
         to = Clients.of(list(clients))
         receivers = tuple(f"client-{number}" for number in to.numbers())
         self._append(round, "server", receivers, kind, to, arrays)
@@ -224,16 +265,21 @@ class ExchangeWriter:
         self._append(round, sender, ("server",), kind, Clients.of([client]), rows, dict(rules))
 
     def opened(self, round: int, kind: str, sums: Arrays, clients: Iterable[int]) -> None:
-        """What the server learnt of masked uploads `kind`: their sum over `clients`."""
+        """Record the sum over `clients` that the server learnt of masked uploads `kind`."""
         of = Clients.of(list(clients))
         self._append(round, "sum", ("server",), f"{kind}.sum", of, sums)
 
-    def truth(self, samples: Mapping[int, NDArray[Any]]) -> None:
-        """The samples that every client trained on, for the games that score attacks."""
+    def truth(
+        self, samples: Mapping[int, NDArray[Any]], labels: Mapping[int, NDArray[Any]] = {}
+    ) -> None:
+        """Store the samples that every client trained on, and their classes, for the games that
+        score attacks."""
         folder = self.path / "private"
         folder.mkdir(mode=0o700, exist_ok=True)
-        arrays: dict[str, Any] = {str(client): rows for client, rows in samples.items()}
-        np.savez_compressed(folder / "truth.npz", **arrays)
+        for name, held in (("truth.npz", samples), ("labels.npz", labels)):
+            arrays: dict[str, Any] = {str(client): rows for client, rows in held.items()}
+            if arrays:
+                np.savez_compressed(folder / name, **arrays)
 
     def close(self) -> None:
         """Write the description, with the last link of the transcript in it."""
@@ -241,6 +287,10 @@ class ExchangeWriter:
         closed = self.exchange.model_copy(update={"chain": self._transcript.chain})
         tree = closed.model_dump(mode="json", exclude_none=True)
         write_atomically(self.path / DESCRIPTION, yaml.safe_dump(tree, sort_keys=False))
+
+    def abandon(self) -> None:
+        """Close the transcript without a description, so that no audit takes it for whole."""
+        self._transcript.close()
 
     def _append(
         self,
@@ -253,12 +303,15 @@ class ExchangeWriter:
         rules: dict[str, str] | None = None,
     ) -> None:
         self._seq += 1
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        body = codec.encode_fields(tensors)
-        sizes = Size()
-        for receiver in receivers if sender != "sum" else ():
-            envelope = Envelope(self._seq, round, 1, sender, receiver, kind, clients, body)
-            sizes += codec.size_of(codec.frame(envelope))
+        parts = body_parts(arrays)
+        payload = sum(np.asarray(array).nbytes for array in arrays.values())
+        crossed = receivers if sender != "sum" else ()
+        heads = [
+            Envelope(self._seq, round, 1, sender, receiver, kind, clients, b"")
+            for receiver in crossed
+        ]
+        around = sum(len(part) for part in parts) - payload
+        envelope = sum(around + sum(map(len, frame_head(head))) for head in heads)
         self._transcript.append(
             Record(
                 seq=self._seq,
@@ -270,9 +323,15 @@ class ExchangeWriter:
                 receivers=receivers,
                 kind=kind,
                 clients=str(clients),
-                payload=sizes.payload,
-                envelope=sizes.envelope,
+                payload=payload * len(crossed),
+                envelope=envelope,
                 rules=rules or {},
-                body=body,
+                body=b"".join(parts),
             )
         )
+
+
+def body_parts(arrays: Arrays) -> list[bytes]:
+    """Return the parts of a message's body, as `securefg.protocol.codec` writes it."""
+    stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return [LENGTH.pack(2), b"{}", safetensors.numpy.save(stored)]

@@ -1,7 +1,8 @@
-"""Meanings: what an adversary would read in a field, in words that methods and attacks share.
+"""Meanings: the content that an adversary would read in a field, in words that methods and attacks
+share.
 
-A method's field says what it means; an attack says which meanings it needs; no attack knows a
-method by name. What a field means may hang on the run's settings: then it is a function of them.
+A method's field says what it means. An attack says which meanings it needs. No attack knows a
+method by name. A meaning may depend on the run's settings: then it is a function of them.
 
     weights: Tensor = private("sum", "trained model", means=Weights("network"))
     embeddings: Tensor = private("sum", "…", rows="node", means=lambda s: NodeRows(s.embedding))
@@ -25,10 +26,11 @@ Index = Literal["nodes", "public", "client"]
 
 @dataclass(frozen=True)
 class Meaning:
-    """Base of all meanings."""
+    """A base of all meanings."""
 
     def fits(self, need: Meaning) -> bool:
-        """Whether this is what is needed: of its kind, and alike in all that the need names."""
+        """Return whether this is what is needed: of its kind, and alike in all that the need
+        names."""
         if not isinstance(self, type(need)):
             return False
         named = {f.name: getattr(need, f.name) for f in fields(need)}
@@ -42,7 +44,7 @@ class Meaning:
 
     @property
     def words(self) -> str:
-        """For people: `node rows (layer hidden)`."""
+        """Return the meaning for people, such as `node rows (layer hidden)`."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
         shown = [
             f"{name} {value.words if isinstance(value, Meaning) else value}"
@@ -53,7 +55,7 @@ class Meaning:
 
     @property
     def title(self) -> str:
-        """The meaning's name as words."""
+        """Return the meaning's name as words."""
         name = type(self).__name__
         return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
@@ -79,27 +81,32 @@ class NodeRows(Meaning):
 
 @dataclass(frozen=True)
 class Predictions(Meaning):
-    """Class probabilities per node, as a client's own model gives them."""
+    """A set of class probabilities per node, as a client's own model gives them."""
 
     index: Index | None = None
 
 
 @dataclass(frozen=True)
 class Answers(Meaning):
-    """Class scores per node, as the released model gives them to whoever may ask."""
+    """A set of class scores per node, as the released model gives them to everybody who may ask."""
 
 
 @dataclass(frozen=True)
 class Release(Meaning):
-    """Everything that the server releases at the end. An attack needs it; no field declares it."""
+    """A meaning of everything that the server releases at the end. Attacks need it, and no field
+    declares it."""
 
 
 @dataclass(frozen=True)
 class Weights(Meaning):
-    """A network's weights as one flat vector, or what local training changed of them."""
+    """A network's weights as one flat vector, or what local training changed of them.
+
+    edges  whether the network reads features of edges
+    """
 
     of: str | None = None
     change: bool | None = None
+    edges: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Gradient(Meaning):
 
 @dataclass(frozen=True)
 class Jacobian(Meaning):
-    """The derivative of a representation by a first layer of `units` units, compact: [M | m].
+    """A derivative of a representation by a first layer of `units` units, compact: [M | m].
 
     noise  standard deviation of noise that the method itself adds, whatever the policy
     """
@@ -122,8 +129,8 @@ class Jacobian(Meaning):
 
 @dataclass(frozen=True)
 class GraphOperator:
-    """What contributions are multiplied by, to those who know the graph: row k of the matrix gives
-    the weights of the k-th sum.
+    """A matrix by which contributions are multiplied, to those who know the graph. Row k gives the
+    weights of the k-th sum.
 
     kind  appnp: A_tilde without its diagonal; gcn: A_hat without rows of fewer than `least` terms
     """
@@ -136,7 +143,7 @@ class GraphOperator:
 
 @dataclass(frozen=True)
 class GraphSums(Meaning):
-    """Sums of contributions over the graph: for client k, sum_j operator_kj value_j."""
+    """A set of sums of contributions over the graph: for client k, sum_j operator_kj value_j."""
 
     of: Meaning | None = None
     by: GraphOperator | None = field(default=None, repr=False)
@@ -144,7 +151,7 @@ class GraphSums(Meaning):
 
 @dataclass(frozen=True)
 class MeanRows(Meaning):
-    """The mean of all clients' rows, in the receiver's own space or in one that all share."""
+    """A mean of all clients' rows, in the receiver's own space or in one that all share."""
 
     space: Literal["own", "common"] | None = None
     columns: int | None = field(default=None, repr=False)
@@ -161,12 +168,12 @@ class AddedGraph(Meaning):
 
 @dataclass(frozen=True)
 class Size(Meaning):
-    """How many nodes or samples a client has."""
+    """A number of nodes or samples that a client has."""
 
 
 @dataclass(frozen=True)
 class Holdings(Meaning):
-    """Who holds which node, or has an edge at it; with degrees, how many."""
+    """A list of who holds which node, or has an edge at it. With degrees, it has how many."""
 
     degrees: bool | None = None
 
@@ -175,11 +182,14 @@ class Holdings(Meaning):
 class Statistic(Meaning):
     """A sum over a client's data: of features, of labels, or of both.
 
-    form  by_class: features summed by class; moments: second moments of what describes a node
+    form  by_class: features summed by class; moments: second moments of what describes a node;
+          counts: neighbours' labels, counted at every node
+    edges whether a node is described by sums over its edges too
     """
 
     of: Literal["features", "labels", "both"] | None = None
-    form: Literal["by_class", "moments"] | None = None
+    form: Literal["by_class", "moments", "counts"] | None = None
+    edges: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -189,14 +199,15 @@ class PseudoLabels(Meaning):
 
 @dataclass(frozen=True)
 class Public(Meaning):
-    """Nothing of any client's: a setting, a mask of what may be sent, weights of a public graph."""
+    """A value of no client: a setting, a mask of what may be sent, weights of a public graph."""
 
     about: str = ""
 
 
 @dataclass(frozen=True)
 class Other(Meaning):
-    """None of these; in words. No attack understands it, and the audit says so."""
+    """A meaning in words, for which no word here fits. No attack understands it, and the audit says
+    so."""
 
     about: str = ""
 
@@ -213,7 +224,7 @@ class Layer:
 
     @property
     def size(self) -> int:
-        """The number of weights in the layer."""
+        """Return the number of weights in the layer."""
         return prod(self.shape)
 
 
@@ -228,7 +239,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Layout:
-    """What everybody knows of a network whose weights, or rows made by it, are uploaded.
+    """A public description of a network whose weights, or rows made by it, are uploaded.
 
     layers     the flat vector, part after part
     inputs     the matrices that multiply features
@@ -250,11 +261,12 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """The number of weights in all layers."""
+        """Return the number of weights in all layers."""
         return sum(layer.size for layer in self.layers)
 
     def part(self, vector: Tensor, matrix: Matrix) -> Tensor:
-        """The matrix, inputs by outputs, of a flat vector or of every row of a batch of them."""
+        """Return the matrix, inputs by outputs, of a flat vector or of every row of a batch of
+        them."""
         found = self.layer(vector, matrix.layer)
         return found.mT if matrix.transposed else found
 

@@ -1,4 +1,4 @@
-"""Messages: what the parties may say to one another, every field declared.
+"""Messages between the parties, with every field declared.
 
     class Update(Message, kind="my_method.Update"):
         weights: Tensor = private(
@@ -13,9 +13,9 @@ leaves through `Channel.seal` alone; `"each"` where the server needs the single 
 it needs only the sum over the clients, `"recipients"` where it needs nothing: part k of the array
 is for client k, who opens the sum of all such parts, and nobody else does.
 
-What comes from data (`private`, and `personal`, which the server computes from it) also declares
-what an adversary would read in it (`meanings`), by which attacks find it. A field that a server
-sends (`public`, `personal`) declares which values it may hold (`bounds`).
+A field that comes from data (`private`, and `personal`, which the server computes from it) also
+declares what an adversary would read in it (`meanings`), by which attacks find it. A field that a
+server sends (`public`, `personal`) declares which values it may hold (`bounds`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RESERVED = {"kind", "declarations", "optional", "types", "values", "made_of"}
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a field is and who may see it.
+    """A declaration of what a field is and who may see it.
 
     about   in words, for the ledger and the report: "softmax outputs"
     means   what an adversary would read in it
@@ -76,11 +76,11 @@ class Declaration:
 
     @property
     def is_private(self) -> bool:
-        """Whether a rule of the policy must cover the field."""
+        """Return whether a rule of the policy must cover the field."""
         return self.scope in ("each", "sum", "recipients")
 
     def meaning(self, settings: object) -> Meaning | None:
-        """What the field means in a run of these method settings."""
+        """Return what the field means in a run of these method settings."""
         if self.means is None or isinstance(self.means, Meaning):
             return self.means
         return self.means(settings)
@@ -93,8 +93,9 @@ def public(
     constant: bool = False,
     bounds: Bounds | None = None,
 ) -> Any:
-    """The same for everybody, and not derived from one client's data alone. What is `constant` must
-    be the same in all requests of a run: clients of masked runs remember it by its name."""
+    """Declare a value that is the same for everybody, and not derived from one client's data alone.
+    A `constant` value must be the same in all requests of a run: clients of masked runs remember it
+    by its name."""
     return Declaration("public", about, means, constant=constant, bounds=bounds)
 
 
@@ -126,17 +127,18 @@ def personal(
     opens: str | None = None,
     bounds: Bounds | None = None,
 ) -> Any:
-    """Addressed to single clients: row i of the array goes to the i-th client asked.
+    """Declare a value addressed to single clients: row i of the array goes to the i-th client
+    asked.
 
     With `opens`, the row is the client's own sum of that upload, under pads that the client takes
-    off before its host sees the request; the server cannot. The `bounds` leave the axis of the
-    clients out, and are of the sum that was opened.
+    off before its host sees the request. The server cannot take them off. The `bounds` leave the
+    axis of the clients out, and are of the sum that was opened.
     """
     return Declaration("personal", about, means, opens=opens, bounds=bounds)
 
 
 def confidential(about: str) -> Any:
-    """Key material of a protocol: it crosses, and is never written to a transcript."""
+    """Declare key material of a protocol, which crosses and is never written to a transcript."""
     return Declaration("confidential", about)
 
 
@@ -152,9 +154,10 @@ def private(
     holders: str | None = None,
     adds_up: bool = False,
 ) -> Any:
-    """Derived from a client's data; the server needs `each` value, or only the (weighted) `sum`, or
-    none at all: an array (client, recipient, …) whose sums go to the `recipients` alone. What is
-    `constant` over a run, as sizes and holdings are, leaves under masks once."""
+    """Declare a value derived from a client's data. The server needs `each` value, or only the
+    (weighted) `sum`, or none at all: an array (client, recipient, …) whose sums go to the
+    `recipients` alone. A `constant` over a run, as sizes and holdings are, leaves under masks
+    once."""
     return Declaration(
         needed,
         about,
@@ -174,7 +177,7 @@ def private(
     field_specifiers=(public, summable_rows, round_number, personal, confidential, private),
 )
 class Message:
-    """Base of all messages; a subclass is a frozen record of declared fields.
+    """A base of all messages. A subclass is a frozen record of declared fields.
 
     In a reply the first axis of every array is the client, also where a host runs a single one.
     """
@@ -213,7 +216,7 @@ class Message:
         return {name: getattr(self, name) for name in self.declarations}
 
     def __repr__(self) -> str:
-        """Sizes only: a message may hold private values, and a repr ends up in logs."""
+        """Return sizes only: a message may hold private values, and a repr ends up in logs."""
         parts = ", ".join(f"{name}={_describe(value)}" for name, value in self.values().items())
         return f"{self.kind}({parts})"
 
@@ -275,7 +278,7 @@ def _describe(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Census:
-    """The messages that count the constants of one kind of reply."""
+    """A kind of messages that count the constants of one kind of reply."""
 
     request: type[Message]
     reply: type[Message]
@@ -288,7 +291,7 @@ class Census:
 
 
 def census_of(reply: type[Message]) -> Census | None:
-    """Return the census of a reply; None where it has no constants, or nothing else.
+    """Return the census of a reply, or None if it has no constants, or nothing else.
 
     A reply of constants alone is its own census: a method asks for it once.
     """
@@ -310,7 +313,7 @@ def _census_of(reply: Any) -> Census | None:
 
 
 def _derived(reply: type[Message], suffix: str, fields: dict[str, Any], kind: Any) -> type[Message]:
-    """Define a message named after the reply; all its fields are of one type."""
+    """Define a message named after the reply. All its fields are of one type."""
     body = {
         "__module__": __name__,
         "__doc__": f"{suffix} of the constants in {reply.kind}.",

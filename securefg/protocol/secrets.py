@@ -53,7 +53,7 @@ PLACES: Final = {"server": "SERVER", "client": "CLIENT", "outsider": "OUTSIDER",
 
 
 def find_secret(code: str) -> Secret | None:
-    """Return the secret of a code; None for a code from outside the package."""
+    """Return the secret of a code, or None for a code from outside the package."""
     return next((secret for secret in SECRETS if secret.code == code), None)
 
 

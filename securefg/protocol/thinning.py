@@ -31,7 +31,7 @@ class Thinning:
         self._distance: int | None = None
 
     def keeps_bodies(self, round: int) -> bool:
-        """Return whether the bodies of a round stay; the first answer past round 1 may warn."""
+        """Return whether the bodies of a round stay. The first answer past round 1 may warn."""
         if self._every == 0 or round <= 1:
             return self._every > 0
         if self._distance is None:
@@ -39,7 +39,7 @@ class Thinning:
         return self._distance > 0 and round % self._distance == 0
 
     def _settle_distance(self) -> int:
-        """Return the distance between kept rounds; 0 keeps none but the first."""
+        """Return the distance between kept rounds. 0 keeps none but the first."""
         self._writer.flush()
         size = first_round_size(self._folder)
         distance = distance_within(self._every, self._rounds, size, self._limit)

@@ -24,18 +24,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any, BinaryIO, get_type_hints
+from typing import TYPE_CHECKING, Any, BinaryIO, get_type_hints
 
 from pydantic import ConfigDict, create_model
-from torch import Tensor
 
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.files import PRIVATE, make_private_folder
 from securefg.foundation.log import OtherFormat, chain_line, first_link, next_link, split_line
 from securefg.foundation.quoting import shown
-from securefg.protocol import codec
-from securefg.protocol.codec import Body, Clients, Envelope, Size
-from securefg.protocol.messages import Scalar
+from securefg.protocol.envelopes import Body, Clients, Envelope, Size
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from securefg.protocol.messages import Scalar
 
 MAGIC = b"SFGT"
 _PREFIX = struct.Struct("<4sIQI")
@@ -44,7 +46,7 @@ _START = first_link("transcript")
 
 @dataclass(frozen=True)
 class Record:
-    """One message, or one drop-out (`kind` is then "dropped" and `note` the reason).
+    """A message, or one drop-out (`kind` is then "dropped" and `note` the reason).
 
     payload, envelope  encoded bytes over all receivers together
     rules              what was done to each private field before it left
@@ -78,7 +80,7 @@ class Record:
         keep: bool,
         **more: Any,
     ) -> Record:
-        """The record of what an envelope carried, now; its body only where it is kept."""
+        """Return the record of what an envelope carried, now. Its body only where it is kept."""
         return cls(
             seq=envelope.seq,
             round=envelope.round,
@@ -98,14 +100,16 @@ class Record:
 
     @property
     def up(self) -> bool:
-        """Whether the message went to the server."""
+        """Return whether the message went to the server."""
         return self.receivers == ("server",)
 
     def fields(self) -> dict[str, Tensor | Scalar]:
-        """Return the message's values; raise where its body was thinned out."""
+        """Return the message's values. Raise an error if its body was thinned out."""
         if self.thinned:
             raise RunFolderError(f"message {self.seq} was thinned out of this transcript")
-        return codec.decode_fields(self.body)
+        from securefg.protocol.codec import decode_fields  # who only writes needs no tensors
+
+        return decode_fields(self.body)
 
 
 _COVERED = tuple(f.name for f in dataclass_fields(Record) if f.name not in ("chain", "body"))
@@ -120,8 +124,8 @@ _Head = create_model("_Head", __config__=_STRICT, **_KEYS, format=(int, ...), li
 
 
 class TranscriptWriter:
-    """Appends records; `position` is where a resumed run cuts off what it will say again, `chain`
-    the last link where it is known: then what is there is not read again."""
+    """A writer that appends records. `position` is where a resumed run cuts off what it will say
+    again. `chain` is the last link if it is known, and then the file is not read again."""
 
     def __init__(self, folder: Path, position: int | None = None, chain: str | None = None) -> None:
         make_private_folder(folder)
@@ -133,12 +137,12 @@ class TranscriptWriter:
 
     @property
     def position(self) -> int:
-        """Where the next record begins, in bytes."""
+        """Return where the next record begins, in bytes."""
         return self._file.tell()
 
     @property
     def chain(self) -> str:
-        """The last link so far."""
+        """Return the last link so far."""
         return self._chain
 
     def append(self, record: Record) -> None:
@@ -155,7 +159,7 @@ class TranscriptWriter:
         self._file.flush()
 
     def sync(self) -> None:
-        """What was appended outlives the machine's end."""
+        """Write everything to the disk, so that it outlives the machine's end."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -165,14 +169,14 @@ class TranscriptWriter:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that its owner alone reads; close one that was open to others."""
+    """Open a file that its owner alone reads. Close one that was open to others."""
     handle = os.open(path, flags, PRIVATE)
     os.fchmod(handle, PRIVATE)
     return handle
 
 
 def read_transcript(folder: Path) -> Iterator[Record]:
-    """The records, one at a time; stops with a warning where the file is torn or damaged."""
+    """Yield the records, one at a time. Stop with a warning if the file is torn or damaged."""
     path, end = _file_in(folder), 0
     for end, record, _ in _records(path):  # noqa: B007
         yield record
@@ -191,7 +195,8 @@ def _torn(path: Path, end: int) -> str:
 
 
 def checked_records(folder: Path) -> Iterator[tuple[int, Record]]:
-    """Every whole record and where it ends; raises at one that breaks the chain."""
+    """Yield every whole record and where it ends. Raise an error at a record that breaks the
+    chain."""
     link = _START
     for end, record, text in _records(folder / "messages.bin"):
         if record.chain != next_link(link, text, record.body):
@@ -202,7 +207,7 @@ def checked_records(folder: Path) -> Iterator[tuple[int, Record]]:
 
 def _records(path: Path) -> Iterator[tuple[int, Record, bytes]]:
     """Yield records with their ends and the text that their links cover, up to the first that is
-    not whole; none where there is no file."""
+    not whole. None where there is no file."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -211,7 +216,7 @@ def _records(path: Path) -> Iterator[tuple[int, Record, bytes]]:
 
 
 def last_link(folder: Path) -> str:
-    """The chain's last link; of an empty transcript, its start."""
+    """Return the chain's last link, or its start for an empty transcript."""
     link = _START
     if (folder / "messages.bin").exists():
         for record in read_transcript(folder):
@@ -220,7 +225,8 @@ def last_link(folder: Path) -> str:
 
 
 def broken_link(folder: Path, last: str | None = None) -> str | None:
-    """Where the chain breaks, in words; None where it is whole and ends in `last`, if given."""
+    """Return where the chain breaks, in words, or None if it is whole and ends in `last`, if
+    given."""
     path, end, link = _file_in(folder), 0, _START
     for end, record, text in _records(path):  # noqa: B007
         if record.chain != next_link(link, text, record.body):
@@ -247,8 +253,8 @@ def _read_record(file: BinaryIO, prefix: bytes) -> tuple[Record, bytes] | None:
 
 
 def _parsed(name: str, head: bytes, body: bytes) -> tuple[Record, bytes] | None:
-    """A record, and the text of its header that its link covers; None where the header is not one
-    that a writer of this version makes. Refuses a header of another format by its number."""
+    """Return a record, and the text of its header that its link covers, or None if the header is
+    not one that a writer of this version makes. Refuse a header of another format by its number."""
     try:
         text, link, _ = split_line(head)
         parsed = dict(_Head.model_validate_json(head))
@@ -263,7 +269,7 @@ def _parsed(name: str, head: bytes, body: bytes) -> tuple[Record, bytes] | None:
 
 @dataclass(frozen=True)
 class Adversary:
-    """Whose eyes: the server, a set of colluding clients, the wire, or an outsider.
+    """An adversary: the server, a set of colluding clients, the wire, or an outsider.
 
     Parsed from `server`, `client:3,5`, `wire`, `outsider`.
     """
@@ -273,7 +279,7 @@ class Adversary:
 
     @classmethod
     def parse(cls, text: str) -> Adversary:
-        """Return the adversary that text such as `client:3,5` names; raise for other text."""
+        """Return the adversary that text such as `client:3,5` names. Raise for other text."""
         kind, _, rest = text.partition(":")
         try:
             numbers = frozenset(Clients.parse(rest).numbers())
@@ -300,8 +306,8 @@ class Seen:
 
 
 def view(folder: Path, adversary: Adversary) -> Iterator[Seen]:
-    """Exactly what the adversary saw. The wire is encrypted: it shows times and sizes. An outsider
-    sees no message; all it has is the released model."""
+    """Yield exactly what the adversary saw. The wire is encrypted: it shows times and sizes. An
+    outsider sees no message, and has only the released model."""
     for record in read_transcript(folder):
         clients = Clients.parse(record.clients)
         opened = record.sender == "sum"  # what the server computed from a session; it never crossed
@@ -319,12 +325,14 @@ def _header(record: Record) -> Record:
 
 
 def _outside(record: Record) -> Record:
-    """What encryption leaves visible: when, between whom, and how much."""
+    """Return what encryption leaves visible: when, between whom, and how much."""
     return replace(_header(record), kind="", clients="", rules={}, personal=(), note="")
 
 
 def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
     """Their own rows of what has a row per client; all of what went to everybody."""
+    from torch import Tensor  # who only writes needs no tensors
+
     numbers = clients.numbers()
     rows = [row for row, number in enumerate(numbers) if number in own]
     if not rows:
@@ -341,7 +349,7 @@ def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> I
 
 
 def total(records: Iterator[Record]) -> tuple[Size, Size]:
-    """Bytes up and down."""
+    """Return bytes up and down."""
     up, down = Size(), Size()
     for record in records:
         size = Size(record.payload, record.envelope)

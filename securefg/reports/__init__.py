@@ -1,4 +1,4 @@
-"""Reports: a run's stored results as one HTML file that opens from disk; no training."""
+"""Reports: a run's stored results as one HTML file that opens from disk. No training."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from audits.answer.sentences import attack_words, figures_text
 
 
 def table_html(answer: Answer) -> str:
-    """Return the table as HTML, with the verdict above it; every text is escaped."""
+    """Return the table as HTML, with the verdict above it. Every text is escaped."""
     heads = "".join(f"<th>{escape(column.title)}</th>" for column in answer.columns)
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(row.title)}</th>"

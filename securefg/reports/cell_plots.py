@@ -14,9 +14,9 @@ STEPS = (0.25, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class PlotRow:
-    """One attack; places are in percents of the width.
+    """An attack. Places are in percents of the width.
 
-    prior       where guessing ends; None where the attack has no prior
+    prior       where guessing ends, or None where the attack has no prior
     left, span  the bar from the prior to the value
     low, width  the interval of the gain, from the prior on
     figures     the same in words
@@ -34,14 +34,14 @@ class PlotRow:
 
 @dataclass(frozen=True)
 class CellPlot:
-    """The attacks of one cell, and (place, text) of the ticks."""
+    """A plot of the attacks of one cell, and (place, text) of the ticks."""
 
     rows: tuple[PlotRow, ...]
     ticks: tuple[tuple[float, str], ...]
 
 
 def plot_cell(cell: Cell) -> CellPlot | None:
-    """Return the plot of a cell; None where no attack measured a gain."""
+    """Return the plot of a cell, or None if no attack measured a gain."""
     shown = [one for one in cell.evidence if one.gain is not None]
     if not shown:
         return None
@@ -89,7 +89,7 @@ def _plot_row(one: Evidence, place: Callable[[float], float]) -> PlotRow:
 
 
 def describe_figures(one: Evidence) -> str:
-    """Return guessing, value and gain with its interval, in words; empty where none is known."""
+    """Return guessing, value and gain with its interval, in words, or empty if none is known."""
     if one.gain is None:
         return ""
     step = figures_text(one.prior.value, one.value.value) if one.prior and one.value else ""

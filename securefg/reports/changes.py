@@ -19,7 +19,7 @@ SEEN_BY_NOBODY = (Level.NO_VIEW, Level.NO_ATTACK)
 
 @dataclass(frozen=True)
 class ChangedCell:
-    """One secret before one adversary, in every run.
+    """A secret before one adversary, in every run.
 
     span   rows of the same secret, on the first of them; else 0
     notes  compare with the first run
@@ -33,13 +33,13 @@ class ChangedCell:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs differ in it."""
+        """Return whether the runs differ in it."""
         return len({cell.text if cell else "" for cell in self.cells}) > 1
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed.
+    """A list of what changed.
 
     sentences  one per run after the first, compared with the first
     figures    (name, value per run): score, one class, promise
@@ -58,7 +58,7 @@ def find_changes(
     answers: Sequence[Answer],
     settings: Sequence[Named],
 ) -> Changes:
-    """Compare every run with the first; `settings` are those that differ."""
+    """Compare every run with the first. `settings` are those that differ."""
     cells = _changed_cells(answers)
     pairs = [(cell.cells[0], cell.cells) for cell in cells]
     sentences = [
@@ -125,7 +125,7 @@ def _is_seen(cells: Sequence[Cell | None]) -> bool:
 
 
 def compare_cells(first: Cell | None, other: Cell | None) -> str:
-    """Return in a word how a cell differs from that of the first run; empty where it does not."""
+    """Return in a word how a cell differs from that of the first run, or empty if it does not."""
     before, after = _level(first), _level(other)
     if before is after:
         return ""
@@ -165,7 +165,7 @@ def _sentence(
 
 
 def _figures(runs: Sequence[Results]) -> list[tuple[str, tuple[str, ...]]]:
-    scores = [monitored(run.config) for run in runs]
+    scores = [monitored(run.config, run.summary) for run in runs]
     name = scores[0].replace("_", " ") if len(set(scores)) == 1 else "score"
     reached = [
         percent(score_of(run.summary, score)) + ("" if len(set(scores)) == 1 else f" ({score})")

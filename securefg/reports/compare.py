@@ -43,7 +43,7 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Line:
-    """One thing compared. `tones` are verdicts in lower case, for findings alone."""
+    """A thing compared. `tones` are verdicts in lower case, for findings alone."""
 
     name: str
     values: tuple[str, ...]
@@ -51,13 +51,13 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs differ in it."""
+        """Return whether the runs differ in it."""
         return len(set(self.values)) > 1
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`names` and `folders` are those of the runs, in the order they were given."""
+    """A comparison of runs. `names` and `folders` are in the order in which the runs were given."""
 
     names: tuple[str, ...]
     folders: tuple[Path, ...]
@@ -68,7 +68,8 @@ class Comparison:
 
 
 def compare(paths: Sequence[Path]) -> Comparison:
-    """Raises where there are fewer than two runs, or one has not finished."""
+    """Return the comparison. Raise RunFolderError if there are fewer than two runs, or one has not
+    finished."""
     if len({path.resolve() for path in paths}) < 2:
         raise RunFolderError(f"RUN: found {len(paths)}; expected two different runs or more")
     runs = [read_results(RunFolder.open(path)) for path in paths]
@@ -86,20 +87,21 @@ def compare(paths: Sequence[Path]) -> Comparison:
 
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:
-    """One page; its links lead to the runs' own pages."""
+    """Write one page and return its path. Its links lead to the runs' own pages."""
     links = [_link(folder, path) for folder in comparison.folders]
     write_atomically(path, render_page("compare.html", comparison=comparison, links=links))
     return path
 
 
 def _link(folder: Path, page: Path) -> str:
-    """Relative to the page, so that both can be moved together."""
+    """Return a link relative to the page, so that both can be moved together."""
     target = (folder / "report.html").resolve()
     return Path(os.path.relpath(target, page.resolve().parent)).as_posix()
 
 
 def _names(paths: Sequence[Path], runs: Sequence[Results]) -> tuple[str, ...]:
-    """Return the runs' names; where two are alike the folders', with their parents if needed."""
+    """Return the runs' names. If two are alike, return the folders', with their parents if
+    needed."""
     own = [run.summary.name for run in runs]
     if len(set(own)) == len(own):
         return tuple(own)
@@ -117,7 +119,7 @@ def _settings(runs: Sequence[Results]) -> Iterator[Line]:
 
 
 def flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """`a.b.c` and its value, for all leaves; lists are leaves."""
+    """Yield `a.b.c` and its value, for all leaves. Lists are leaves."""
     for key, value in tree.items():
         if isinstance(value, dict) and value:
             yield from flat(value, f"{before}{key}.")
@@ -168,7 +170,8 @@ def _findings(runs: Sequence[Results]) -> Iterator[Line]:
 
 
 def _name(one: Finding) -> str:
-    """Checks of a promise are made for every field: the metric names it."""
+    """Return the name of a finding. Checks of a promise are made for every field, which the metric
+    names."""
     field = f", {one.metric}" if one.epsilon_claimed is not None else ""
     return f"{attack_words(one.attack)}, {adversary_words(one.adversary)}{field}"
 
@@ -187,7 +190,7 @@ def _quality(score: str, run: Results) -> str:
 
 @dataclass(frozen=True)
 class SitePart:
-    """One site's findings as the page shows them; None where the site has shared none."""
+    """A site's findings as the page shows them, or None if the site has shared none."""
 
     name: str
     worst: str
@@ -199,7 +202,7 @@ class SitePart:
 def build_sites_page(
     run: str, sites: Sequence[str], shared: Mapping[str, Sequence[Finding]], path: Path
 ) -> Path:
-    """`sites` are all that took part: one that shared nothing is named as such."""
+    """Write the page of all `sites` that took part. A site that shared nothing is named as such."""
     parts = [_site_part(name, shared.get(name)) for name in sites]
     missing = [name for name in sites if name not in shared]
     everything = [one for findings in shared.values() for one in findings]
@@ -217,7 +220,8 @@ def build_sites_page(
 def _worst_of_sites(
     sites: Sequence[str], missing: Sequence[str], found: Sequence[Finding] | None
 ) -> str:
-    """What sites did not share is not known, whatever the others found."""
+    """Return the worst sentence. Findings that sites did not share are not known, whatever others
+    found."""
     said = worst_sentence(found)
     if found is None or not missing:
         return said

@@ -1,7 +1,7 @@
-"""What a curve's page shows, as one value: the page is drawn from it and from nothing else.
+"""The data of a curve's page, as one value: the page is drawn from it and from nothing else.
 
-It holds no time and no path of a machine, so the same seeds give the same data; what differs from
-run to run (`Timing`) is kept apart.
+It holds no time and no path of a machine, so the same seeds give the same data. Figures that differ
+from run to run (`Timing`) are kept apart.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Limits(Settings):
 
     @property
     def any(self) -> bool:
-        """Whether any limit is set."""
+        """Return whether any limit is set."""
         return any(value is not None for value in (self.epsilon, self.leak_gain, self.accuracy))
 
 

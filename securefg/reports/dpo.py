@@ -15,6 +15,7 @@ from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
 from securefg.reports.verdicts import verdicts
 from securefg.runs.folder import RunFolder
+from securefg.runs.scores import no_skill
 from securefg.settings.config import ContextSettings
 
 REFERENCES = (
@@ -58,7 +59,7 @@ def _is_empty(value: str | int | None) -> bool:
 
 
 def render_dpo(results: Results, answer: Answer) -> str:
-    """The page as text. Everything that comes from the folder is escaped."""
+    """Return the page as text. Everything that comes from the folder is escaped."""
     context, summary = results.config.context, results.summary
     scores = summary.test_scores
     return render_page(
@@ -72,8 +73,10 @@ def render_dpo(results: Results, answer: Answer) -> str:
         context=context,
         clients=number(results.partition.num_clients),
         score=percent(summary.test_accuracy),
-        majority=percent(scores.majority) if scores else "not known",
-        balanced=percent(scores.balanced_accuracy) if scores else "",
+        majority=percent(scores.majority) if scores and scores.majority else "not known",
+        balanced=percent(scores.balanced_accuracy) if scores and scores.balanced_accuracy else "",
+        precision=percent(scores.average_precision) if scores and scores.average_precision else "",
+        never=percent(no_skill(scores, "average_precision")),
         chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1)) if scores else "",
         findings=findings_section(results.findings),
         forest=forest(results.findings),

@@ -30,7 +30,7 @@ def export(folder: RunFolder, kind: str) -> Path:
 
 
 def as_markdown(results: Results) -> str:
-    """The head of the page and the findings, to paste."""
+    """Return the head of the page and the findings, to paste."""
     top = headline(results)
     parts = [f"# {_plain(top.title)}", _plain(f"{top.method} on {top.dataset}: {top.about}.")]
     parts += [f"**{_plain(title)}.** {_plain(text)}" for title, text in top.notices]
@@ -72,12 +72,12 @@ _MEANT = str.maketrans({c: f"\\{c}" for c in "\\`*_[]|"} | {"&": "&amp;", "<": "
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no HTML, one line."""
+    """Return text that Markdown shows as it is: no markup, no HTML, one line."""
     return printable(" ".join(text.split())).translate(_MEANT)
 
 
 def as_json(results: Results) -> str:
-    """Summary, config, partition, rounds and findings as one object."""
+    """Return summary, config, partition, rounds and findings as one object."""
     findings = results.findings
     tree: dict[str, Any] = {
         "summary": results.summary.model_dump(mode="json"),
@@ -90,7 +90,7 @@ def as_json(results: Results) -> str:
 
 
 def as_csv(results: Results) -> str:
-    """Long form, one number a line: `part` is result, epsilon, round or finding."""
+    """Return the long form, one number a line: `part` is result, epsilon, round or finding."""
     return csv_text(("part", "name", "value", "low", "high", "note"), _numbers(results))
 
 

@@ -13,7 +13,7 @@ from securefg.reports.results import Booked, Kind, Results
 
 @dataclass(frozen=True)
 class Released:
-    """One line of the table. `tone`: `open` (left as it is), `masked` (in a sum without noise),
+    """A line of the table. `tone`: `open` (left as it is), `masked` (in a sum without noise),
     `void`, `bounded` or `public`."""
 
     field: str
@@ -26,13 +26,14 @@ class Released:
 
 
 def released(results: Results) -> tuple[Released, ...]:
-    """Private fields as booked, then the public ones that went up beside them."""
+    """Return private fields as booked, then the public ones that went up beside them."""
     private = [_private(results, booked) for booked in results.booked]
     return (*private, *_public(results))
 
 
 def declaration(results: Results, field: str) -> Declaration | None:
-    """The declaration of `Message.field`; None where the method has no such field any more."""
+    """Return the declaration of `Message.field`, or None if the method has no such field any
+    more."""
     message, _, name = field.partition(".")
     for kind in results.method.every_message:
         if kind.__name__ == message and name in kind.declarations:
@@ -79,7 +80,8 @@ def _protection(results: Results, booked: Booked) -> str:
 
 
 def _defence(name: str, booked: str) -> type[Defence]:
-    """The defence that a config names; any one where that was not booked or cannot be imported."""
+    """Return the defence that a config names, or any if that was not booked or cannot be
+    imported."""
     try:
         found = find_defence(name)
     except ConfigError:
@@ -118,6 +120,8 @@ def _public(results: Results) -> list[Released]:
 
 @dataclass(frozen=True)
 class Received:
+    """A line of the table of what clients receive."""
+
     field: str
     about: str
     often: str
@@ -125,6 +129,7 @@ class Received:
 
 
 def received(results: Results) -> tuple[Received, ...]:
+    """Return the lines of what the server sends to clients."""
     sent = {kind.kind: kind for kind in results.traffic.kinds if not kind.up}
     return tuple(
         _received(message, name, declared, sent[message.kind])

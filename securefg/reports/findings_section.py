@@ -20,7 +20,7 @@ _RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """The worst first; of one verdict the largest gain first."""
+    """Return the worst findings first. Among equal verdicts the largest gain comes first."""
     return sorted(findings, key=lambda f: (WORST_FIRST.index(f.verdict), -_gain(f)))
 
 
@@ -63,7 +63,8 @@ def worst_sentence(findings: Sequence[Finding] | None) -> str:
 
 
 def _held(findings: Sequence[Finding]) -> str:
-    """Promises that were kept are no attacks that failed: those are counted apart."""
+    """Return how many attacks were silent. Kept promises are counted apart from attacks that
+    failed."""
     attacks = [finding for finding in findings if finding.gain]
     silent = sum(finding.verdict == "NOT_DETECTED" for finding in attacks)
     if not attacks:
@@ -118,7 +119,7 @@ UNREAD, UNTAKEN = "unread_field", "untaken_place"
 
 @dataclass(frozen=True)
 class Tested:
-    """Sentences, each complete by itself."""
+    """A set of sentences, each complete by itself."""
 
     tested: tuple[str, ...]
     not_tested: tuple[str, ...]
@@ -142,8 +143,8 @@ def describe_coverage(findings: Sequence[Finding] | None) -> Tested:
 
 
 def _by_reason(left: Sequence[Finding]) -> tuple[str, ...]:
-    """What was left out, with the reason; all that needs what the run does not send in one line,
-    and all fields that nobody read in one."""
+    """Return what was left out, with the reason. Attacks that need what the run does not send share
+    one line, and all fields that no attack read share another."""
     absent = [attack_words(f.attack) for f in left if f.because.startswith(NOT_SENT)]
     unread = [f.metric for f in left if f.attack == UNREAD]
     others = [f for f in left if not f.because.startswith(NOT_SENT) and f.attack != UNREAD]
@@ -161,13 +162,14 @@ def _attack_by(one: Finding) -> str:
 
 
 def finding_anchor(attack: str, adversary: str) -> str:
-    """Where a finding stands on its run's page."""
+    """Return the anchor of a finding on its run's page."""
     return "finding-" + re.sub(r"[^a-z0-9]+", "-", f"{attack} {adversary}".lower()).strip("-")
 
 
 @dataclass(frozen=True)
 class FindingsSection:
-    """An audit's findings, the worst first, each with its anchor; and those that test a claim."""
+    """A section of an audit's findings, the worst first, each with its anchor, and of those that
+    test a claim."""
 
     sentence: str
     lines: tuple[tuple[str, Finding], ...]
@@ -175,7 +177,7 @@ class FindingsSection:
 
 
 def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | None:
-    """None where the run was not audited."""
+    """Return the section, or None if the run was not audited."""
     if findings is None:
         return None
     ordered = sorted(findings, key=lambda one: _rank(one.verdict))
@@ -185,7 +187,8 @@ def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | No
 
 
 def _anchors(findings: Sequence[Finding]) -> list[str]:
-    """One for each: an attack may be played on several fields, and a number tells those apart."""
+    """Return one anchor for each finding. An attack may be played on several fields, and a number
+    tells those apart."""
     given: list[str] = []
     for one in findings:
         plain = finding_anchor(one.attack, one.adversary)
@@ -195,7 +198,7 @@ def _anchors(findings: Sequence[Finding]) -> list[str]:
 
 
 def count_words(findings: Sequence[Finding]) -> str:
-    """How many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
+    """Return how many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
     counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST_FIRST]
     said = [f"{count} {VERDICT_WORDS[word]}" for word, count in counts if count]
     return ", ".join(said) or "nothing was checked"
@@ -218,7 +221,7 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
-    """The rows, the place of a gain of zero, and (place, text) of the ticks."""
+    """A forest plot: the rows, the place of a gain of zero, and (place, text) of the ticks."""
 
     rows: tuple[ForestRow, ...]
     zero: float
@@ -226,7 +229,7 @@ class Forest:
 
 
 def forest(findings: Sequence[Finding] | None) -> Forest | None:
-    """None where no gain was measured."""
+    """Return the plot, or None if no gain was measured."""
     shown = [f for f in ranked(findings or ()) if f.gain is not None]
     if not shown:
         return None

@@ -55,7 +55,7 @@ class CellView:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to open: an attack, a lack, an acceptance."""
+        """Return whether there is something to open: an attack, a lack, an acceptance."""
         return bool(self.cell.evidence or self.cell.lack or self.cell.acceptance)
 
 
@@ -69,7 +69,7 @@ class RowView:
 
 @dataclass(frozen=True)
 class RemedyLine:
-    """One thing that must change: which leaks it stops, its setting, and what a trial showed."""
+    """A thing that must change: which leaks it stops, its setting, and what a trial showed."""
 
     numbers: str
     words: str
@@ -79,7 +79,7 @@ class RemedyLine:
 
 @dataclass(frozen=True)
 class Screen:
-    """The first screen.
+    """A first screen.
 
     tone     no, open, weigh, calm
     hidden   titles of secrets of which no party is given anything
@@ -152,7 +152,7 @@ def _beside(results: Results) -> str:
 
 
 def promise_lines(results: Results) -> Iterator[str]:
-    """Yield what the run promises, in words; the first line says it if that is nothing."""
+    """Yield what the run promises, in words. The first line says it if that is nothing."""
     claims = results.summary.epsilon
     finite = {unit: claim for unit, claim in claims.items() if claim.epsilon is not None}
     if not finite:
@@ -205,7 +205,7 @@ def _unstopped(answer: Answer) -> str:
 
 def describe_worth(results: Results) -> str:
     """Return the monitored score beside one class, and the command for training alone."""
-    summary, score = results.summary, monitored(results.config)
+    summary, score = results.summary, monitored(results.config, results.summary)
     reached = score_of(summary, score)
     if reached is None:
         return "Not known: the run has no score on test nodes."
@@ -219,7 +219,7 @@ def describe_worth(results: Results) -> str:
 
 
 def alone_command(results: Results) -> str:
-    """Return the command that trains every client alone; empty for such a run itself."""
+    """Return the command that trains every client alone, or empty for such a run itself."""
     if results.method.name == "alone":
         return ""
     return f"securefg run {results.config.name}.yaml --set 'method={{name: alone}}'"

@@ -17,7 +17,7 @@ from securefg.reports.verdicts import Verdict, verdicts
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure of the head, with its name and a note."""
+    """A figure of the head, with its name and a note."""
 
     name: str
     value: str
@@ -26,7 +26,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Headline:
-    """What the head of a page says. `classes` has the scores of every class."""
+    """A head of a page. `classes` has the scores of every class."""
 
     title: str
     method: str
@@ -74,13 +74,14 @@ def _definition(results: Results) -> str:
 
 
 def _monitored(results: Results) -> str:
-    """The validation score by which the kept model was chosen, in words."""
-    monitor = results.config.training.monitor
+    """Return the validation score by which the kept model was chosen, in words."""
+    monitor = results.summary.monitor or results.config.training.monitor
     return "accuracy" if monitor == "either" else monitor.removeprefix("val_").replace("_", " ")
 
 
 def _class_tiles(results: Results) -> list[Tile]:
-    """Scores of the test nodes that a rare class does not hide in, and the majority's accuracy."""
+    """Return scores of the test nodes that a rare class does not hide in, and the majority's
+    accuracy."""
     found = results.summary.test_scores
     if found is None:
         return []
@@ -96,11 +97,13 @@ def _class_tiles(results: Results) -> list[Tile]:
         if value is not None
     ]
     note = "accuracy of always naming the most frequent class"
+    if found.majority is None:
+        return tiles
     return [*tiles, Tile("Majority class", percent(found.majority), note)]
 
 
 def class_lines(results: Results) -> tuple[tuple[str, str, str, str, str], ...]:
-    """Per class: test nodes, recall, precision, F1."""
+    """Return per class: test nodes, recall, precision, F1."""
     found = results.summary.test_scores
     classes = enumerate(found.per_class) if found else ()
     return tuple(
@@ -139,7 +142,7 @@ def _drops(dropped: int) -> str:
 
 
 def _notices(results: Results) -> tuple[tuple[str, str], ...]:
-    """(title, text) of what a reader must not miss."""
+    """Return (title, text) of what a reader must not miss."""
     found = []
     if not results.summary.noise_protects:
         found.append(
@@ -150,11 +153,12 @@ def _notices(results: Results) -> tuple[tuple[str, str], ...]:
             )
         )
     scores = results.summary.test_scores
-    if scores and (results.summary.test_accuracy or 0.0) <= scores.majority + 1e-9:
+    majority = scores.majority if scores else None
+    if majority is not None and (results.summary.test_accuracy or 0.0) <= majority + 1e-9:
         found.append(
             (
                 "No better than naming one class",
-                f"Always naming the most frequent class reaches {percent(scores.majority)} of the "
+                f"Always naming the most frequent class reaches {percent(majority)} of the "
                 "test nodes. Read the balanced accuracy and the figures by class.",
             )
         )

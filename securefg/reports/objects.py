@@ -47,22 +47,22 @@ class RunResult:
 
     @classmethod
     def of(cls, folder: RunFolder, trusted: bool = False) -> RunResult:
-        """The result of a finished run's folder."""
+        """Return the result of a finished run's folder."""
         return cls(folder.path, folder.summary(), trusted)
 
     @property
     def config(self) -> RunConfig:
-        """The resolved config; it imports modules only where they are trusted."""
+        """Return the resolved config. It imports modules only where they are trusted."""
         with only_known_modules(unless=self.trusted):
             return RunFolder(self.path).config()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What audits of this run have found; nothing where there was none."""
+        """Return the findings of this run's audits, or nothing if there was none."""
         return findings_of(self.path, self.summary.transcript_chain) or ()
 
     def metrics(self) -> tuple[RoundReport, ...]:
-        """One report per round."""
+        """Return one report per round."""
         return rounds_of(RunFolder(self.path))
 
     def __repr__(self) -> str:
@@ -77,9 +77,9 @@ class RunResult:
         return "\n".join(lines)
 
     def _scores(self) -> list[tuple[str, str]]:
-        """The test score that the run monitors, beside that of always naming one class."""
+        """Return the test score that the run monitors, beside that of always naming one class."""
         try:
-            score = monitored(self.config)
+            score = monitored(self.config, self.summary)
         except (SecurefgError, OSError):  # the folder is gone, and its config with it
             score = "accuracy"
         found = no_skill(self.summary.test_scores, score)
@@ -91,7 +91,7 @@ class RunResult:
         return [(f"epsilon/{unit}", epsilon_text(claim.epsilon)) for unit, claim in claims]
 
     def to_frame(self, short: bool = False) -> Any:
-        """Return a pandas row per round; `epsilon_UNIT` is infinite where nothing is promised.
+        """Return a pandas row per round. `epsilon_UNIT` is infinite where nothing is promised.
 
         short  only the round, the losses, the scores and the epsilons
         """
@@ -104,13 +104,13 @@ class RunResult:
         return frame(rows)
 
     def figures(self) -> dict[str, str]:
-        """SVG by title, each a file of its own: accuracy, loss, bytes, finite epsilons."""
+        """Return SVG by title, each a file of its own: accuracy, loss, bytes, finite epsilons."""
         with only_known_modules(unless=self.trusted):
             drawn = curves(read_results(RunFolder(self.path)))
         return {figure.title: standalone(figure) for figure in drawn}
 
     def report(self) -> Path:
-        """The page, made anew."""
+        """Return the page, made anew."""
         with only_known_modules(unless=self.trusted):
             return build_report(RunFolder(self.path))
 
@@ -130,7 +130,7 @@ class RunResult:
 
 @dataclass(frozen=True, repr=False)
 class AuditResult:
-    """What an audit found, over everything that this folder has been asked.
+    """A result of an audit, over everything that this folder has been asked.
 
     failed  attacks that broke off, each with its reason; they are findings too, INCONCLUSIVE
     """
@@ -142,12 +142,12 @@ class AuditResult:
 
     @property
     def answer(self) -> Answer:
-        """Who learns what: the same answer as on the terminal and on the pages."""
+        """Return who learns what: the same answer as on the terminal and on the pages."""
         with only_known_modules():
             return answer_of(self.path)
 
     def to_frame(self, short: bool = False) -> Any:
-        """Return a pandas row per finding; intervals as three columns.
+        """Return a pandas row per finding, with intervals as three columns.
 
         short  a row per cell of the table of who learns what, with its best attack
         """
@@ -185,7 +185,7 @@ class CurveResult:
         return "\n".join((*lines, f"  page {self.page}"))
 
     def to_frame(self, short: bool = False) -> Any:
-        """Return a pandas row per point and attack; a point without attacks has one row.
+        """Return a pandas row per point and attack. A point without attacks has one row.
 
         short  a row per point, with its largest gain
         """
@@ -254,7 +254,7 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table; every cell is escaped."""
+    """Return an HTML table. Every cell is escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

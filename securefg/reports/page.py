@@ -61,7 +61,7 @@ def build_report(folder: RunFolder) -> Path:
 
 
 def render(results: Results, answer: Answer) -> str:
-    """The page as text. Everything that comes from the folder is escaped."""
+    """Return the page as text. Everything that comes from the folder is escaped."""
     return render_page(
         "report.html",
         headline=headline(results),

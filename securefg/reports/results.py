@@ -1,4 +1,5 @@
-"""What a finished run left in its folder, read once and typed; the pages are made of this."""
+"""The files that a finished run left in its folder, read once and typed. The pages are made of
+this."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from securefg.settings.config import RunConfig
 
 @dataclass(frozen=True)
 class Booked:
-    """All releases of one field under one protection.
+    """A sum of all releases of one field under one protection.
 
     mechanism      as booked; `num_rows` is the largest, since clients may differ in it
     num_clients    how many clients released it
@@ -76,7 +77,7 @@ class _Bookings:
 
 
 def read_bookings(path: Path, num_clients: int) -> tuple[Booked, ...]:
-    """Sums over a ledger file, in the order in which the fields first left."""
+    """Return sums over a ledger file, in the order in which the fields first left."""
     tallies: dict[Mechanism, _Bookings] = {}
     for release in read_ledger(path):
         if not len(release.clients):
@@ -93,7 +94,7 @@ def _beyond(clients: Clients) -> int:
 
 @dataclass
 class Kind:
-    """All messages of one kind.
+    """A sum of all messages of one kind.
 
     messages         one per receiver
     records, kept    a broadcast is stored once, and its body may have been thinned out
@@ -122,27 +123,28 @@ class Kind:
 
 @dataclass(frozen=True)
 class Traffic:
-    """`damage` says why the transcript could not be read to its end, where that is so."""
+    """A sum of all messages. `damage` says why the transcript could not be read to its end, if
+    so."""
 
     kinds: tuple[Kind, ...] = ()
     drop_reasons: tuple[tuple[str, int], ...] = ()
     damage: str | None = None
 
     def bytes_sent(self, up: bool) -> int:
-        """Payload and envelopes of all messages in one direction."""
+        """Return payload and envelopes of all messages in one direction."""
         return sum(kind.payload + kind.envelope for kind in self.kinds if kind.up == up)
 
 
 def read_traffic(folder: Path) -> Traffic:
-    """Sums over a transcript; a damaged or missing one is told of, not hidden."""
+    """Return sums over a transcript. A damaged or missing transcript is reported, not hidden."""
     kinds: dict[tuple[str, bool], Kind] = {}
     reasons: Counter[str] = Counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             for record in read_transcript(folder):
-                if record.kind == "dropped":
-                    reasons[record.note] += len(Clients.parse(record.clients))
+                if record.kind == "dropped":  # of nobody: a masked ask that opened nothing
+                    reasons.update([record.note] * len(Clients.parse(record.clients)))
                 else:
                     key = (record.kind, record.up)
                     kinds.setdefault(key, Kind(*key)).add(record)
@@ -154,7 +156,7 @@ def read_traffic(folder: Path) -> Traffic:
 
 @dataclass(frozen=True)
 class Results:
-    """A finished run. `resumed_after` has the last whole round before every later attempt;
+    """A finished run. `resumed_after` has the last whole round before every later attempt.
     `findings` are None where it was not audited."""
 
     config: RunConfig
@@ -169,7 +171,8 @@ class Results:
 
 
 def read_results(folder: RunFolder) -> Results:
-    """Raises where the run has not finished, or a file of its folder cannot be read."""
+    """Return the results. Raise RunFolderError if the run has not finished, or a file of its folder
+    cannot be read."""
     summary, rounds = folder.summary(), rounds_of(folder)
     _require_what_was_told(folder, summary, rounds)
     _require_books(folder)
@@ -200,7 +203,8 @@ def _resumed_after(path: Path) -> tuple[int, ...]:
 def _require_what_was_told(
     folder: RunFolder, summary: Summary, rounds: tuple[RoundReport, ...]
 ) -> None:
-    """A summary that tells a smaller epsilon than any round did was changed."""
+    """Raise RunFolderError if the summary tells a smaller epsilon than any round did: it was
+    changed."""
     claims: dict[str, ClaimedEpsilon] = dict(summary.epsilon.items())
     for unit, least in most_told(line.epsilon for line in rounds).items():
         claim = claims.get(unit)
@@ -213,7 +217,8 @@ def _require_what_was_told(
 
 
 def _require_books(folder: RunFolder) -> None:
-    """A page on a ledger that lacks what was recorded would say that less was sent."""
+    """Raise RunFolderError if the ledger lacks what was recorded. The page would say that less was
+    sent."""
     try:
         lost = unbooked(folder)
     except RunFolderError:  # of a damaged transcript the page tells: `traffic.damage`
@@ -223,7 +228,7 @@ def _require_books(folder: RunFolder) -> None:
 
 
 def rounds_of(folder: RunFolder) -> tuple[RoundReport, ...]:
-    """Read the metrics of every round; raise `RunFolderError` for a faulty line."""
+    """Read the metrics of every round. Raise `RunFolderError` for a faulty line."""
     try:
         return tuple(RoundReport(**line) for line in folder.metrics())
     except TypeError as error:

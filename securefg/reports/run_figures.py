@@ -39,7 +39,7 @@ MAX_POINTS = 400
 
 
 def curves(results: Results) -> tuple[Figure, ...]:
-    """No figure at all where no round was finished."""
+    """Return the figures over rounds, or none if no round was finished."""
     if not results.rounds:
         return ()
     rounds = thinned(results.rounds, results.summary.best_round)
@@ -51,14 +51,15 @@ def curves(results: Results) -> tuple[Figure, ...]:
 
 
 def thinned(rounds: Sequence[RoundReport], best: int) -> tuple[RoundReport, ...]:
-    """Evenly spaced rounds, at most about `MAX_POINTS`, with the best and the last one."""
+    """Return evenly spaced rounds, at most about `MAX_POINTS`, with the best and the last one."""
     stride = -(-len(rounds) // MAX_POINTS)
     last = len(rounds) - 1
     return tuple(r for i, r in enumerate(rounds) if i % stride == 0 or i == last or r.round == best)
 
 
 def drops(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
-    """(round, clients that dropped out since the round before); the metrics count all so far."""
+    """Return (round, clients that dropped out since the round before). The metrics count all so
+    far."""
     first = [(rounds[0].round, rounds[0].dropped)]
     later = [(b.round, b.dropped - a.dropped) for a, b in pairwise(rounds)]
     return tuple((number, count) for number, count in first + later if count > 0)
@@ -99,7 +100,7 @@ def _bytes(results: Results, rounds: Sequence[RoundReport]) -> Figure:
 
 
 def _epsilons(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
-    """A figure per unit, since the units lie orders of magnitude apart."""
+    """Return a figure per unit, since the units lie orders of magnitude apart."""
     found = []
     for unit, claim in results.summary.epsilon.items():
         values = tuple(r.epsilon.get(unit) for r in rounds)
@@ -143,7 +144,7 @@ def _drawn(
 def _ends(
     rounds: Sequence[RoundReport], series: Sequence[Series], text: Callable[[float], str]
 ) -> str:
-    """What a screen reader says of the lines."""
+    """Return what a screen reader says of the lines."""
     said = []
     for one in series:
         known = [(r.round, v) for r, v in zip(rounds, one.values, strict=True) if v is not None]
@@ -167,7 +168,8 @@ MAX_ROWS = 64
 
 @dataclass(frozen=True)
 class PartitionSection:
-    """`table` has the exact numbers of every client, and is empty where there are too many."""
+    """A section on the partition. `table` has the exact numbers of every client, and is empty if
+    there are too many."""
 
     sentence: str
     figures: tuple[Figure, ...]
@@ -175,7 +177,7 @@ class PartitionSection:
 
 
 def partition_section(partition: PartitionStatistics, samples: bool) -> PartitionSection:
-    """`samples`: labels belong to a node's samples, not to the node."""
+    """Return the section. With `samples`, labels belong to a node's samples, not to the node."""
     many = partition.num_clients > MAX_ROWS
     if not partition.clients:
         return PartitionSection(_sentence(partition), (), ())
@@ -233,7 +235,7 @@ def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
     what = "samples" if samples else "nodes"
     label = f"Labels per client: {what} of each of {len(classes)} classes."
     chart = HeatMap(label, _names(partition), classes, counts, _row_shares(counts), "class")
-    caption = f"Number of {what}; the stronger the colour, the larger the share of the client's."
+    caption = f"Number of {what}. The stronger the colour, the larger the share of the client's."
     return map_figure("Labels per client", caption, chart)
 
 
@@ -251,7 +253,7 @@ def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...
     shares = tuple(tuple(both / max(row[i], 1) for both in row) for i, row in enumerate(overlap))
     label = "Overlap of clients: nodes that both hold."
     chart = HeatMap(label, names, names, overlap, shares, "client")
-    caption = "Nodes that both hold; the stronger the colour, the larger the share of the row's."
+    caption = "Nodes that both hold. The stronger the colour, the larger the share of the row's."
     return map_figure("Overlap", caption, chart)
 
 
@@ -263,7 +265,7 @@ MAX_BINS = 12
 
 
 def population_figures(partition: PartitionStatistics, samples: bool) -> tuple[Figure, ...]:
-    """Histograms over the clients, and totals by class and degree."""
+    """Return histograms over the clients, and totals by class and degree."""
     clients = partition.clients
     what = "samples" if samples else "nodes"
     return (
@@ -286,8 +288,8 @@ def _histogram(what: str, values: Sequence[int]) -> Figure:
 
 
 def binned(values: Sequence[int]) -> list[tuple[str, int]]:
-    """Ranges of whole numbers with the number of values in each: equal ones, or such that double
-    where a few values lie far above the rest."""
+    """Return ranges of whole numbers with the number of values in each. Ranges are equal, or double
+    if a few values lie far above the rest."""
     skewed = max(values) > 8 * max(float(np.median(values)), 2.0)
     edges = _doubling(max(values)) if skewed else _equal(min(values), max(values))
     counts, _ = np.histogram(values, edges)

@@ -46,5 +46,5 @@ def render_page(template: str, **values: Any) -> str:
 
 
 def commands(text: str) -> Markup:
-    """The text, with what stands between back-quotes set as code."""
+    """Return the text, with what stands between back-quotes set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))

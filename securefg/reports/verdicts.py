@@ -16,11 +16,11 @@ from securefg.settings.privacy import Unit
 def chance_to_distinguish(
     booked: tuple[Booked, ...], unit: Unit, epsilon: float, delta: float
 ) -> float:
-    """The largest probability with which anyone who sees all uploads is right about which of two
-    equally likely neighbours they came from.
+    """Return the largest probability with which anyone who sees all uploads is right about which of
+    two equally likely neighbours they came from.
 
     Gaussian releases compose to mu = sqrt(sum 1/z^2), which bounds it by Phi(mu / 2) (Dong et al.
-    2019); any (epsilon, delta) bounds it by (e^epsilon + delta) / (e^epsilon + 1) (Kairouz et al.
+    2019). Any (epsilon, delta) bounds it by (e^epsilon + delta) / (e^epsilon + 1) (Kairouz et al.
     2015). Each field counts as often as for the client that released it most.
     """
     shrunk = math.exp(-epsilon)
@@ -54,7 +54,7 @@ _COVERS: dict[Unit, str] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """The claim for one unit.
+    """A claim for one unit.
 
     tone    open: no bound; void: the noise was seeded; weak: finite, and hardly a protection;
             bounded; silent: nothing private was sent
@@ -71,6 +71,8 @@ class Verdict:
 
 
 def verdicts(results: Results) -> tuple[Verdict, ...]:
+    """Return the verdict of every unit's claim. Units that are open for the same fields share a
+    verdict."""
     found: list[Verdict] = []
     for unit, claim in results.summary.epsilon.items():
         verdict = _verdict(results, unit, claim)
@@ -96,7 +98,7 @@ def _verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:
 
 
 def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, float]:
-    """The tone, and the chance to tell two candidates apart."""
+    """Return the tone, and the chance to tell two candidates apart."""
     if claim.epsilon is None:
         return "open", 1.0
     if not results.booked and claim.epsilon == 0:
@@ -124,7 +126,7 @@ def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -
 
 
 def _meaning(unit: Unit, chance: float) -> str:
-    """Rounded up, as every bound on the page."""
+    """Return the claim's meaning in words, rounded up, as every bound on the page."""
     most = math.ceil(chance * 1000 - 1e-9) / 10
     start = "So large a bound hardly protects. It lets" if chance > WEAK else "It lets"
     return (

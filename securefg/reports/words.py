@@ -18,7 +18,7 @@ _WITHOUT_NOISE = {
 
 _ADVERSARIES = {
     "server": "the server",
-    "wire": "whoever taps the wire",
+    "wire": "an eavesdropper",
     "outsider": "whoever gets the model",
     "-": "anybody",
 }
@@ -33,7 +33,8 @@ VERDICT_WORDS = {
 
 
 def named_defence(name: str) -> type[Defence] | None:
-    """The defence that a curve names; None for a word of the curve, or if it cannot be imported."""
+    """Return the defence that a curve names, or None for a word of the curve, or if it cannot be
+    imported."""
     try:
         return None if name in _WITHOUT_NOISE else find_defence(name)
     except ConfigError:
@@ -41,19 +42,20 @@ def named_defence(name: str) -> type[Defence] | None:
 
 
 def defence_words(name: str) -> str:
-    """A few words for a legend."""
+    """Return a few words for a legend."""
     found = named_defence(name)
     return found.label if found else _WITHOUT_NOISE.get(name, (name.replace("_", " "), ""))[0]
 
 
 def defence_note(name: str) -> str:
-    """One line about a defence; empty for one that is not known."""
+    """Return one line about a defence, or an empty text if it is not known."""
     found = named_defence(name)
     return found.about if found else _WITHOUT_NOISE.get(name, ("", ""))[1]
 
 
 def adversary_words(name: str) -> str:
-    """`client:3` is client 3; `client:3,5` are two that put together what they see."""
+    """Return the adversary in words. `client:3` is client 3. `client:3,5` are two that put together
+    what they see."""
     if name in _ADVERSARIES:
         return _ADVERSARIES[name]
     kind, _, who = name.partition(":")
@@ -63,17 +65,17 @@ def adversary_words(name: str) -> str:
 
 
 def attack_words(name: str) -> str:
-    """What the page calls an attack."""
+    """Return what the page calls an attack."""
     return name.replace("_", " ")
 
 
 def setting_words(point: CurvePoint) -> str:
-    """A defence at its strength."""
+    """Return a defence at its strength."""
     return defence_words(point.defence) + strength_words(point)
 
 
 def strength_words(point: CurvePoint) -> str:
-    """The promised epsilon and its unit; empty where nothing is promised."""
+    """Return the promised epsilon and its unit, or empty if nothing is promised."""
     if point.epsilon is None:
         return ""
     per = f" per\N{NO-BREAK SPACE}{point.unit}" if point.unit else ""
@@ -81,12 +83,14 @@ def strength_words(point: CurvePoint) -> str:
 
 
 def strength_text(epsilon: float | None) -> str:
-    """A target that was set, not a bound that was reached: nothing to round up."""
+    """Return a target that was set in words. It is no bound that was reached, so nothing is rounded
+    up."""
     return "∞" if epsilon is None else f"{epsilon:,.10g}"
 
 
 def within(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:
-    """A share lies between 0 and 1; Student's interval does not know that."""
+    """Return the interval cut to [0, 1]. A share lies there, and Student's interval does not know
+    that."""
     return Interval(
         value=interval.value,
         low=min(max(interval.low, low), high),
@@ -95,12 +99,12 @@ def within(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:
 
 
 def accuracy_words(interval: Interval) -> str:
-    """The share and, in brackets, its interval."""
+    """Return the share and, in brackets, its interval."""
     return _with_spread(percent(interval.value), accuracy_spread(interval))
 
 
 def accuracy_spread(interval: Interval) -> str:
-    """The interval of a share; empty where it is a single value."""
+    """Return the interval of a share, or empty if it is a single value."""
     inside = within(interval)
     return f"{percent(inside.low)} to {percent(inside.high)}" if inside.low < inside.high else ""
 
@@ -116,52 +120,52 @@ def score_words(points: Iterable[CurvePoint]) -> str:
 
 
 def capital(words: str) -> str:
-    """The words with a capital at the start."""
+    """Return the words with a capital at the start."""
     return words[:1].upper() + words[1:]
 
 
 def signed(value: float) -> str:
-    """With its sign, three decimals at most; a real minus."""
+    """Return a number with its sign, three decimals at most, and a real minus."""
     text = f"{value:+.3f}" if abs(value) < 10 else f"{value:+,.0f}"
     return text.replace("-", "−")
 
 
 def short_signed(value: float) -> str:
-    """For an axis."""
+    """Return a signed number for an axis."""
     text = f"{value:+.2f}" if abs(value) < 10 else f"{value:+,.0f}"
     return "0" if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
 def gain_words(leak: Leak) -> str:
-    """The gain and, in brackets, its interval."""
+    """Return the gain and, in brackets, its interval."""
     if leak.gain is None:
         return "not measured"
     return _with_spread(signed(leak.gain.value), gain_spread(leak.gain))
 
 
 def gain_spread(gain: Interval) -> str:
-    """The interval of a gain; empty where it is a single value."""
+    """Return the interval of a gain, or empty if it is a single value."""
     return f"{signed(gain.low)} to {signed(gain.high)}" if gain.high > gain.low else ""
 
 
 def largest_leak(point: CurvePoint) -> Leak | None:
-    """The largest gain, as far as it was measured."""
+    """Return the largest gain, as far as it was measured."""
     known = [leak for leak in point.leaks if leak.gain is not None]
     return max(known, key=lambda leak: leak.gain.value if leak.gain else -math.inf, default=None)
 
 
 def measured_whole(point: CurvePoint) -> bool:
-    """Whether every measurement on this point held: else a small gain may be that of a weak attack,
-    or what nobody measured."""
+    """Return whether every measurement on this point held. Otherwise a small gain may be that of a
+    weak attack, or not measured."""
     held = (leak.sound if leak.gain else leak.verdict != "INCONCLUSIVE" for leak in point.leaks)
     return bool(point.leaks) and all(held)
 
 
 def by_whom(leak: Leak) -> str:
-    """The attack and its adversary."""
+    """Return the attack and its adversary."""
     return f"{attack_words(leak.attack)} by {adversary_words(leak.adversary)}"
 
 
 def axis_percent(share: float) -> str:
-    """For an axis: with a digit only where its ticks lie closer than a point."""
+    """Return a percentage for an axis, with a digit only if its ticks lie closer than a point."""
     return f"{100 * share:.1f}".removesuffix(".0") + "%"

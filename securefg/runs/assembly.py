@@ -21,7 +21,6 @@ from securefg.engines.hosting import HostSpec, build_endpoint
 from securefg.engines.inprocess import InProcess
 from securefg.engines.processes import Processes
 from securefg.federation.engine import Engine
-from securefg.federation.federation import Secure
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.files import make_private_folder
 from securefg.foundation.streams import derive_seed, numpy_stream
@@ -32,13 +31,16 @@ from securefg.protocol.codec import Clients
 from securefg.runs.choosing import settled
 from securefg.runs.device import choose_device
 from securefg.runs.folder import RunFolder
+from securefg.runs.rare_classes import choose_for_rare_classes
+from securefg.secagg.forms import Secure, enrol_members
 from securefg.secagg.keys import make_identities
 from securefg.settings.config import RunConfig
 
 
 @dataclass(frozen=True)
 class Setup:
-    """The settled rules of a run and what is public of its data. A deployed server has no more."""
+    """A set of a run's settled rules and of the public facts of its data. A deployed server has no
+    more."""
 
     config: RunConfig
     method: AnyMethod
@@ -48,7 +50,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Experiment(Setup):
-    """A setup with the data dealt out; nothing runs yet.
+    """A setup with the data dealt out. Nothing runs yet.
 
     has_truth  False where only a part of the data is here, as at one site of a deployed run
     canaries   what the run carries for its audit; their coins are for audits alone
@@ -63,7 +65,7 @@ class Experiment(Setup):
 
 
 def with_truth(setup: Setup) -> Experiment | None:
-    """Return the experiment where all data of the run is here; None where it is at sites."""
+    """Return the experiment where all data of the run is here, or None if it is at sites."""
     return setup if isinstance(setup, Experiment) and setup.has_truth else None
 
 
@@ -101,7 +103,7 @@ def prepare(config: RunConfig) -> Experiment:
         node_holders=node_holders,
         edge_holders=edge_holders,
     )
-    config = settled(config, public)
+    config = choose_for_rare_classes(settled(config, public), method, union)
     return Experiment(
         config=config,
         method=method,
@@ -122,12 +124,14 @@ def prepare(config: RunConfig) -> Experiment:
 
 
 def enrol(experiment: Experiment, folder: RunFolder) -> Secure | None:
-    """Identities for all clients, where the run aggregates securely."""
+    """Return identities for all clients if the run aggregates securely, or None."""
     settings = experiment.config.privacy.secure_aggregation
     if settings is None:
         return None
-    roster = make_identities(folder.identities, hosts_of(experiment))
-    return Secure(settings, experiment.config.hash, roster)
+    hosts, job = hosts_of(experiment), experiment.config.hash
+    roster = make_identities(folder.identities, hosts)
+    keys = enrol_members(settings, job, folder.identities, hosts, roster)
+    return Secure(settings, job, roster, keys)
 
 
 def start_engine(
@@ -152,6 +156,7 @@ def start_engine(
             identity_file=folder.identities / f"{name}.keys" if secure else None,
             roster=tuple(secure.identities) if secure else (),
             memory_file=folder.memories / f"{name}.jsonl" if secure else None,
+            member_keys=secure.member_keys if secure else (),
         )
         for name, clients in hosts_of(experiment).items()
     ]
@@ -163,7 +168,7 @@ def start_engine(
 
 
 def hosts_of(experiment: Experiment) -> dict[str, Clients]:
-    """One host per client, or a few hosts over ranges of like clients."""
+    """Return one host per client, or a few hosts over ranges of like clients."""
     total = experiment.partition.num_clients
     if not experiment.method.batched:
         return {f"client-{k}": Clients(((k, k + 1),)) for k in range(total)}
@@ -173,7 +178,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Clients]:
 
 
 def own_shards(experiment: Experiment, clients: Clients) -> Sequence[Shard]:
-    """What the clients of one host hold."""
+    """Return what the clients of one host hold."""
     if len(clients.ranges) == 1:
         return experiment.shards[slice(*clients.ranges[0])]
     return tuple(experiment.shards[number] for number in clients.numbers())
@@ -192,12 +197,12 @@ def _merged(partition: Partition) -> Partition:
 
 
 def _training_labels(graph: Graph) -> torch.Tensor:
-    """Labels of the training nodes; -1 for all others."""
+    """Return labels of the training nodes, with -1 for all others."""
     return torch.where(graph.split.train, graph.labels, -1)
 
 
 def _trainers(graph: Graph, partition: Partition) -> torch.Tensor:
-    """The clients that hold training labels, ascending."""
+    """Return the clients that hold training labels, ascending."""
     trains = graph.split.train.reshape(graph.num_nodes, -1).any(1)
     held = [bool(trains[nodes].any()) for nodes in partition.clients]
     return torch.tensor(held).nonzero().flatten()

@@ -17,7 +17,7 @@ from securefg.settings.execution import TrainingSettings
 
 @dataclass
 class Best:
-    """The released model with the best validation score so far, and when anything last improved."""
+    """A released model with the best validation score so far, and when anything last improved."""
 
     round: int = 0
     score: float = -math.inf
@@ -28,7 +28,7 @@ class Best:
 
     @classmethod
     def of(cls, progress: Progress, body: bytes) -> Best:
-        """As a checkpoint has it."""
+        """Return the best model as a checkpoint has it."""
         score = -math.inf if progress.best_score is None else progress.best_score
         loss = math.inf if progress.best_loss is None else progress.best_loss
         return cls(progress.best_round, score, progress.best_kind, body, loss, progress.improved)
@@ -36,9 +36,9 @@ class Best:
     def keep(
         self, number: int, scores: Scores | None, kind: str, body: bytes, training: TrainingSettings
     ) -> None:
-        """Keep the model if it is the best; patience starts anew at every improvement. Where nobody
+        """Keep the model if it is the best. Patience starts anew at every improvement. If nobody
         tells scores, the last model stays."""
-        score = _monitored(scores, training.monitor) if scores is not None else 0.0
+        score = _monitored(scores, training) if scores is not None else 0.0
         if score > self.score or scores is None or training.final_model == "last":
             self.round, self.score, self.kind, self.body = number, score, kind, body
             self.improved = number
@@ -51,13 +51,16 @@ class Best:
         return patience is not None and number - self.improved > patience and number > 1
 
 
-def _monitored(scores: Scores, monitor: str) -> float:
+def _monitored(scores: Scores, training: TrainingSettings) -> float:
+    monitor = training.monitor
     if monitor == "val_loss":
         return -scores.val_loss
     if monitor in ("either", "val_accuracy"):
         return scores.val_accuracy
     figures = scores.val.figures() if scores.val is not None else {}
     found = figures.get(monitor.removeprefix("val_"))
+    if found is None and "training.monitor" in training.chosen:  # a rule asks for no more
+        return scores.val_accuracy
     if found is None:
         known = ", ".join(["val_accuracy", "val_loss", *(f"val_{n}" for n in figures)])
         raise ConfigError(

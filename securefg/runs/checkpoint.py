@@ -4,7 +4,7 @@
                                 hosts/<host>.safetensors (written by the host itself)
 
 A checkpoint is written under another name, flushed, then renamed: it is whole or it is not there.
-`state.json` has the digest of every file and of itself, so that damage shows; then the checkpoint
+`state.json` has the digest of every file and of itself, so that damage shows. Then the checkpoint
 before is used.
 """
 
@@ -42,7 +42,7 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands, beside the states of the parties.
+    """A record of where a run stands, beside the states of the parties.
 
     best_score, best_loss  None where no round was finished
     ledger_lines, _link    how far the ledger went, and the hash over all of it
@@ -80,7 +80,7 @@ class Checkpoint:
     progress: Progress
 
     def restore(self, server: Server, censuses: Censuses) -> None:
-        """Give both their states back; one of another shape has a digest made anew."""
+        """Give both parties their states back. A state of another shape has a digest made anew."""
         path = self.path / "server.safetensors"
         try:
             state = safetensors.torch.load(path.read_bytes())
@@ -134,9 +134,10 @@ def write_checkpoint(
 
 
 def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
-    """The newest checkpoint that is whole; one that is damaged is put away, which is said aloud.
+    """Return the newest checkpoint that is whole. A damaged checkpoint is moved aside with a
+    warning.
 
-    Refuses where there are checkpoints and none is whole, and one that another config made.
+    Raise RunFolderError if there are checkpoints and none is whole, or if another config made one.
     """
     damaged: dict[Path, str] = {}
     for path in reversed(_named(folder)):
@@ -160,7 +161,7 @@ def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
 
 
 def proven(folder: Path) -> list[Progress]:
-    """What all checkpoints say of the run, of those too whose other files are damaged."""
+    """Return what all checkpoints say of the run, of those too whose other files are damaged."""
     found = [read_progress(path) for path in _named(folder)]
     return [progress for progress in found if progress is not None]
 
@@ -173,7 +174,7 @@ def forget_after(folder: Path, round: int) -> None:
 
 
 def read_progress(path: Path) -> Progress | None:
-    """None where the state is not the one that was written."""
+    """Return the progress, or None if the state is not the one that was written."""
     try:
         state = read_json(path / STATE)
         digest = state.pop("digest")
@@ -187,7 +188,7 @@ def read_progress(path: Path) -> Progress | None:
 
 
 def _damage(path: Path) -> str:
-    """Which file of a checkpoint is not the one that was written; nothing where all are."""
+    """Return which file of a checkpoint is not the one that was written, or nothing if all are."""
     files = read_json(path / STATE)["files"]
     if sorted(files) != _files(path):
         return "files were added or taken away"

@@ -7,14 +7,17 @@ from securefg.foundation.errors import ConfigError
 from securefg.methods.base import Outlook
 from securefg.methods.registry import get_method
 from securefg.runs.planning import num_training, plan
+from securefg.runs.rare_classes import choose_for_rare_classes
 from securefg.settings.config import RunConfig
 from securefg.settings.methods import MethodSettings, WeightedSettings
 
 
 def settled(config: RunConfig, info: PublicInfo) -> RunConfig:
-    """The config with all that is left to a rule chosen; its hash and its file stay as they are."""
-    config = _with_weighting(config, info)
-    choose = get_method(config.method.name).choose
+    """Return the config with every open setting chosen by its rule. Its hash and its file stay as
+    they are."""
+    method = get_method(config.method.name)
+    config = choose_for_rare_classes(_with_weighting(config, info), method, None)
+    choose = method.choose
     if choose is None:
         return config
 

@@ -1,4 +1,4 @@
-"""Where a run computes: `auto` takes a GPU once it has given the CPU's results here."""
+"""The device of a run: `auto` takes a GPU once it has given the CPU's results here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from securefg.foundation.versions import versions
 
 
 def choose_device(wanted: str) -> torch.device:
-    """`auto` is the first GPU where `securefg doctor` has proved it, else the CPU."""
+    """Return the device. `auto` is the first GPU if `securefg doctor` has proved it, else the
+    CPU."""
     found = torch.cuda.is_available()
     if wanted == "auto":
         return torch.device("cuda" if found and proof(gpu()).is_file() else "cpu")
@@ -23,11 +24,11 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def gpu() -> str:
-    """The first GPU, as PyTorch names it."""
+    """Return the first GPU, as PyTorch names it."""
     return torch.cuda.get_device_name(0)
 
 
 def proof(device: str) -> Path:
-    """The file that says so, of these versions on this device; an update asks for a new one."""
+    """Return the file that proves these versions on this device. An update asks for a new proof."""
     about = f"{device} {torch.version.cuda} {sorted(versions().items())}"
     return cache_folder() / "proved" / hashlib.sha256(about.encode()).hexdigest()[:16]

@@ -27,7 +27,8 @@ def require_finite_model(round: int, release: Message) -> None:
 
 
 def require_finite_losses(round: int, scores: Scores, local: Sequence[LocalScore]) -> None:
-    """Of one client where it is known whose loss it is, else of all together."""
+    """Raise Diverged if a loss is not finite. The error names the client if it is known whose loss
+    it is."""
     for score in local:
         for name in ("train_loss", "val_loss"):
             if not math.isfinite(getattr(score, name)):
@@ -38,5 +39,5 @@ def require_finite_losses(round: int, scores: Scores, local: Sequence[LocalScore
 
 
 def only_finite(figures: dict[str, float]) -> dict[str, float]:
-    """A method's own figures, without those that could not be computed."""
+    """Return a method's own figures, without those that could not be computed."""
     return {name: value for name, value in figures.items() if math.isfinite(value)}

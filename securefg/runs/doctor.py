@@ -1,4 +1,4 @@
-"""What this machine has, and whether it computes what it should: small runs, compared."""
+"""A check of this machine: what it has, and whether small runs compute what they should."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MASKED = "privacy.secure_aggregation={dropout: 0, corrupt: 0}"
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that was looked at; `bad` says what is wrong with it."""
+    """A thing that was looked at. `bad` says what is wrong with it."""
 
     what: str
     found: str
@@ -52,7 +52,7 @@ class Line:
 
 
 def examined() -> Iterator[Line]:
-    """Line by line, since the last ones take seconds."""
+    """Yield the checks line by line, since the last ones take seconds."""
     yield Line("versions", ", ".join(f"{name} {number}" for name, number in versions().items()))
     missing = [extra for package, extra in EXTRAS.items() if not _has(package)]
     yield Line("extras missing", ", ".join(f"securefg[{extra}]" for extra in missing) or "none")
@@ -65,7 +65,7 @@ def examined() -> Iterator[Line]:
 
 
 def compared(what: str, one: list[str], other: list[str]) -> Line:
-    """Whether a small run gives the same weights both ways."""
+    """Return whether a small run gives the same weights both ways."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             weights = [_weights(Path(folder, "a"), one), _weights(Path(folder, "b"), other)]
@@ -85,7 +85,8 @@ def _weights(root: Path, overrides: list[str]) -> torch.Tensor:
 
 
 def _gpu() -> Line:
-    """The GPU is proved by a run whose weights are the CPU's, and then taken by `device: auto`."""
+    """Return the line about the GPU. A run whose weights are the CPU's proves it for `device:
+    auto`."""
     if not torch.cuda.is_available():
         return Line("GPU", "none that PyTorch finds; runs compute on the CPU")
     line = compared(f"GPU: {gpu()}", [], ["device=cuda"])

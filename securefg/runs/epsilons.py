@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
+from securefg.data.tabular.schema import FILE as SCHEMA
+from securefg.data.tabular.schema import read_schema
+from securefg.foundation.errors import DataError
 from securefg.privacy.accountants import Claim, claim, claims
+from securefg.privacy.influence import Fixed
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
 from securefg.runs.assembly import Setup, with_truth
+from securefg.runs.rare_classes import uncovered_choices
 from securefg.runs.summary import SEEDED, ClaimedEpsilon, LinkEpsilon
+from securefg.settings.config import RunConfig
 from securefg.settings.privacy import Unit
 
 VALIDATION = "validation labels, by which the kept round is chosen"
 EARLY = "validation labels, by which the run is ended early"
 ANSWERS = "answers for nodes, which are shown to others and computed from people's own data"
+FROM_EDGES = (
+    "{} that were computed from edges: one edge moves the rows of both its ends, and a node moves "
+    "its neighbours' rows"
+)
 AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
 def epsilons(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
-    """A claim per unit; a node's also by its number of links, where the method says how.
+    """Return a claim per unit. A node's also by its number of links, where the method says how.
 
     A run with `training.patience` ends when validation labels say so. The composition of what it
     spent is no bound then, since the number of releases is itself a result: the claim is that of
@@ -37,7 +48,7 @@ def epsilons(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
 
 
 def _at_least(planned: ClaimedEpsilon, spent: ClaimedEpsilon) -> ClaimedEpsilon:
-    """The planned claim with the spent epsilon; what was spent, where that is more."""
+    """Return the planned claim with the spent epsilon, or the spent claim if that is more."""
     if planned.epsilon is None or spent.epsilon is None or spent.epsilon >= planned.epsilon:
         return spent
     changed = {"epsilon": planned.epsilon, "spent": spent.epsilon, "by_links": planned.by_links}
@@ -55,7 +66,7 @@ def _from_ledger(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon
 
 
 def planned_epsilons(experiment: Setup) -> dict[Unit, ClaimedEpsilon]:
-    """What the run will have claimed at its end, if all that is planned is sent by one client."""
+    """Return the claims of the run at its end, if one client sends all that is planned."""
     config, policy = experiment.config, experiment.policy
     ledger = Ledger(1)
     for release in experiment.method.releases(config.method, config.training, experiment.public):
@@ -82,30 +93,62 @@ def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> Claim
 
 
 def not_covered(experiment: Setup) -> tuple[str, ...]:
-    """What leaves clients, or the run used of their data, that no epsilon speaks of."""
+    """Return what leaves clients, or the run used of their data, that no epsilon covers."""
     training, shown = experiment.config.training, experiment.method.answers_shown
     answers = ANSWERS if shown(experiment.config.method) else AT_HOME
     return (
         *([VALIDATION] if training.final_model == "best" else []),
         *([EARLY] if training.patience is not None else []),
         *([answers] if experiment.policy.rules else []),
+        *(release.node.left_out for release in _planned(experiment) if release.node.left_out),
+        *uncovered_choices(experiment.config),
+        *_learnt_from_tables(experiment.config),
     )
 
 
-def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
-    """For the covered number of links, and for the median, 95th percentile and largest degree where
-    the experiment has the graph."""
+def _learnt_from_tables(config: RunConfig) -> tuple[str, ...]:
+    """Return what the schema of a prepared folder tells of the tables, or nothing if all was
+    declared."""
+    path = None if config.data.folder is None else config.data.folder / SCHEMA
+    if path is None or not path.is_file():
+        return ()
+    try:
+        schema = read_schema(path)
+    except DataError:
+        return (f"{SCHEMA}, which cannot be read",)
+    facts = [f"{SCHEMA}: {fact}" for fact in schema.learnt]
+    if schema.from_edges:
+        facts.append(FROM_EDGES.format(f"{len(schema.from_edges)} columns"))
+    summed = len(schema.summed)
+    if summed and not _counts_links(config, summed):
+        facts.append(FROM_EDGES.format(f"the last {summed} features"))
+    return tuple(facts)
+
+
+def _counts_links(config: RunConfig, summed: int) -> bool:
+    """Whether the method's influence covers the sums over links, as they were prepared."""
+    rows_kept = config.data.normalize_features in (None, "none") and config.data.projection is None
+    return rows_kept and getattr(config.method, "link_columns", 0) == summed
+
+
+def _planned(experiment: Setup) -> list[PlannedRelease]:
     config = experiment.config
-    planned = [
-        release
-        for release in experiment.method.releases(config.method, config.training, experiment.public)
-        if release.node.moved is not None
-    ]
+    return experiment.method.releases(config.method, config.training, experiment.public)
+
+
+def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
+    """Return epsilons for the covered number of links, and for the median, 95th percentile and
+    largest degree if the experiment has the graph."""
+    planned = [release for release in _planned(experiment) if release.node.moved is not None]
     population = experiment.policy.population
     if not planned or (population is not None and population.given):
         return ()
+    if all(isinstance(release.node.moved, Fixed) for release in planned):
+        return ()  # the claim holds for any number of links
     numbers = {"covered": max(release.node.links for release in planned)}
     known = with_truth(experiment)
+    if getattr(experiment.config.method, "link_columns", 0):
+        known = None  # partners at other clients count too, and no client's edges show them
     if known is not None:
         ends = known.union.edge_index.flatten()
         degrees = torch.bincount(ends, minlength=known.union.num_nodes).double()
@@ -113,16 +156,30 @@ def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
         held = degrees[torch.unique(known.partition.nodes)]
         for name, share in (("median", 0.5), ("95th percentile", 0.95), ("largest", 1.0)):
             numbers[name] = math.ceil(float(torch.quantile(held, share)))
-    return tuple(
+    found = [
         LinkEpsilon(whose=name, links=k, epsilon=_epsilon_at(experiment.policy, ledger, planned, k))
         for name, k in numbers.items()
-    )
+    ]
+    return (*found, *_own_row_too(experiment, ledger, planned, numbers["covered"]))
+
+
+def _own_row_too(
+    experiment: Setup, ledger: Ledger, planned: list[PlannedRelease], links: int
+) -> Iterator[LinkEpsilon]:
+    """The claim under the stricter convention, where a release leaves a node's own row out."""
+    if all(release.node.stricter is None for release in planned):
+        return
+    strict = [
+        replace(r, node=replace(r.node, moved=r.node.stricter or r.node.moved)) for r in planned
+    ]
+    epsilon = _epsilon_at(experiment.policy, ledger, strict, links)
+    yield LinkEpsilon(whose="covered, its own row too", links=links, epsilon=epsilon)
 
 
 def _epsilon_at(
     policy: Policy, ledger: Ledger, planned: list[PlannedRelease], links: int
 ) -> float | None:
-    """The node's epsilon if it had so many links, from the same releases."""
+    """Return the node's epsilon if it had so many links, from the same releases."""
     at = {release.name: release for release in planned}
 
     def moved(mechanism: Mechanism) -> Mechanism:

@@ -15,10 +15,10 @@ import torch
 from audits.findings.history import note_the_end
 from securefg.federation.engine import Engine
 from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool
-from securefg.federation.federation import Federation, Secure
+from securefg.federation.federation import Federation
 from securefg.federation.journal import Journal
 from securefg.federation.quality import Quality
-from securefg.federation.recorder import Traffic, blamed_in
+from securefg.federation.recorder import Traffic, blamed_in, suspected_in
 from securefg.federation.roles import Server
 from securefg.foundation.errors import (
     BudgetExceeded,
@@ -56,11 +56,12 @@ from securefg.runs.recovered import recovered_by_algebra
 from securefg.runs.release_file import write_release
 from securefg.runs.summarize import summarize
 from securefg.runs.summary import ABORTED, Summary
+from securefg.secagg.forms import Secure
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `summary` is None where it was interrupted and can be resumed."""
+    """An end of a run. `summary` is None if it was interrupted and can be resumed."""
 
     folder: RunFolder
     summary: Summary | None
@@ -68,7 +69,7 @@ class Outcome:
 
 
 class Run:
-    """One execution of a run, new or taken up from a checkpoint.
+    """An execution of a run, new or taken up from a checkpoint.
 
     make_secure  returns the roster of secure aggregation, where the run has it
     make_engine  returns the engine of an attempt, whose number it gets
@@ -101,7 +102,8 @@ class Run:
         torch.set_num_threads(self._config.engine.threads)
 
     def execute(self) -> Outcome:
-        """Until done; what fails outside of us (disk, memory) leaves a run that can be resumed."""
+        """Run until done and return the outcome. A failure outside of us (disk, memory) leaves a
+        run that can be resumed."""
         try:
             return self._execute()
         except Exception as error:
@@ -122,8 +124,8 @@ class Run:
     def _take_up(self) -> int:
         """Bring ledger, transcript and metrics to where the checkpoint stands.
 
-        Bytes that a repeated round sends again are the same ones, so what was recorded of it goes;
-        but where noise or masks are drawn afresh, the lost rounds told something that the repeated
+        Bytes that a repeated round sends again are the same ones, so what was recorded of it goes.
+        But where noise or masks are drawn afresh, the lost rounds told something that the repeated
         ones do not, and both stay on the books.
         """
         progress = self._checkpoint.progress if self._checkpoint else None
@@ -174,6 +176,7 @@ class Run:
             secure=secure,
             journal=self._journal,
             blamed=blamed_in(read_transcript(folder)) if secure else None,
+            suspected=suspected_in(read_transcript(folder)) if secure else None,
         )
         if self._checkpoint:
             progress = self._checkpoint.progress
@@ -236,7 +239,7 @@ class Run:
         return f"{ABORTED}{aborts[-1]}" if aborts and all(aborts) else reason
 
     def _round(self, number: int, server: Server, score: Callable[[Message, bytes], Scores]) -> str:
-        """One round of the method, scored; returns why it was aborted, if it was."""
+        """Run one round of the method and score it. Return why it was aborted, if it was."""
         secure = self._config.privacy.secure_aggregation
         try:
             release = server.round(number)
@@ -283,7 +286,7 @@ class Run:
         return round(self._seconds_before + time.monotonic() - self._started, 3)
 
     def _append_metrics(self, report: RoundReport) -> None:
-        """What is told of a round is told once its messages are on the disk."""
+        """Write the figures of a round, once its messages are on the disk."""
         self._transcript.sync()
         line = json.dumps(asdict(report), allow_nan=False)
         append_lines(self._folder.metrics_path, [line], sync=False)
@@ -318,7 +321,8 @@ class Run:
     def _quality_of_the_best(
         self, local: list[LocalScore]
     ) -> tuple[Quality | None, Quality | None]:
-        """Of the released model; a run that was taken up again scores it once more."""
+        """Return the scores of the released model. A run that was taken up again scores it once
+        more."""
         if self._best_quality == (None, None) and self._evaluator is not None and self._best.body:
             release = codec.decode(self._best.body, self._x.method.message(self._best.kind))
             scores = self._evaluator.score(release)
@@ -348,6 +352,7 @@ class Run:
             facts=only_finite({**self._facts(), **federation.censuses.facts()}),
             recovered=recovered_by_algebra(self._x, records),
             blamed=federation.blamed,
+            committee=federation.committee_words,
             chain=self._transcript.chain,
             quality=self._quality_of_the_best(local),
         )

@@ -23,7 +23,7 @@ FILE = "fingerprints.json"
 
 
 class Fingerprints(Settings):
-    """SHA-256 of every part, shortened; `shards` by client, in their order."""
+    """A set of shortened SHA-256 of every part. `shards` are by client, in their order."""
 
     features: str
     labels: str
@@ -33,7 +33,7 @@ class Fingerprints(Settings):
     shards: tuple[str, ...]
 
     def changed(self, now: Fingerprints) -> list[str]:
-        """What differs, by name."""
+        """Return what differs, by name."""
         names = ("features", "labels", "edges", "split", "partition")
         found = [name for name in names if getattr(self, name) != getattr(now, name)]
         if len(self.shards) != len(now.shards):
@@ -47,7 +47,8 @@ class Fingerprints(Settings):
 
 
 def fingerprints_of(experiment: Experiment) -> Fingerprints:
-    """Of very many clients no shard has its own: graph and partition say what each one holds."""
+    """Return the fingerprints. With very many clients no shard has its own: graph and partition say
+    what each client holds."""
     union, listed = experiment.union, experiment.partition.num_clients <= MANY_CLIENTS
     return Fingerprints(
         **_of_graph(union),
@@ -63,7 +64,8 @@ def write_fingerprints(folder: Path, experiment: Experiment) -> None:
 
 
 def read_fingerprints(folder: Path) -> Fingerprints | None:
-    """None where the data was never here: a deployed run's stays at the sites."""
+    """Return the fingerprints, or None if the data was never here: a deployed run's stays at the
+    sites."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -108,13 +110,13 @@ def require_unchanged(folder: Path, experiment: Experiment) -> None:
 
 
 def digest_of(found: Fingerprints) -> str:
-    """One fingerprint of all, for the summary."""
+    """Return one fingerprint of all, for the summary."""
     text = json.dumps(found.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _changed_files(folder: RunFolder, stored: Fingerprints) -> list[str]:
-    """Stored copies of partition and shards, where there are any."""
+    """Return the changed copies of partition and shards, if there are any."""
     found = []
     partition = folder.path / "partition.safetensors"
     try:
@@ -147,7 +149,7 @@ def _of_graph(graph: Graph) -> dict[str, str]:
     return {
         "features": _hash(graph.features),
         "labels": _hash(graph.labels, str(graph.num_classes)),
-        "edges": _hash(graph.edge_index),
+        "edges": _hash(*(e for e in (graph.edge_index, graph.edge_features) if e is not None)),
         "split": _hash(split.train, split.val, split.test),
     }
 

@@ -39,6 +39,8 @@ from securefg.runs.metrics_file import read_metrics
 from securefg.runs.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
 
+PARTIAL = "partial.json"
+"""In a deployed run that was fetched before its end: how far it came, and why."""
 FORMAT = 5
 """Of everything in the folder; raised whenever an older reader would misread it."""
 
@@ -57,10 +59,11 @@ class RunFolder:
         fresh: bool = False,
         held: ExitStack | None = None,
     ) -> RunFolder:
-        """A new folder, named by the config's name, seed and hash; refuses one that exists.
+        """Return a new folder, named by the config's name, seed and hash. Raise RunFolderError if
+        it exists.
 
         It is made under another name, filled, and renamed: it is there whole or not at all. It is
-        locked before anybody can see it; `held` keeps the lock beyond this call.
+        locked before anybody can see it. `held` keeps the lock beyond this call.
         """
         name = f"{config.name}-s{config.seed}-{config.hash}"
         path = config.output.root / name
@@ -88,7 +91,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run's folder; raise where it holds no run."""
+        """Open a run's folder. Raise an error if it holds no run."""
         if not (path / "config.yaml").is_file():
             found = "a folder without config.yaml" if path.is_dir() else "no such folder"
             raise RunFolderError(
@@ -107,7 +110,8 @@ class RunFolder:
         write_atomically(self.path / "config.yaml", yaml.safe_dump(tree, sort_keys=False))
 
     def config(self) -> RunConfig:
-        """The config of the run; refuses one that was changed by hand after the run began."""
+        """Return the config of the run. Raise RunFolderError if it was changed by hand after the
+        run began."""
         try:
             tree = read_yaml(self.path / "config.yaml")
             resolved = tree.pop("resolved")
@@ -127,8 +131,14 @@ class RunFolder:
         return config
 
     def summary(self) -> Summary:
-        """Return the summary; raise where the run has not finished."""
+        """Return the summary. Raise an error if the run has not finished."""
         path = self.path / "summary.json"
+        if (self.path / PARTIAL).is_file() and not path.is_file():
+            raise RunFolderError(
+                f"{self.path}: found a part of a deployed run; expected a finished one: each site "
+                "audits what it sent with `securefg deploy audit KIT`, and `securefg deploy submit "
+                "KITS` goes on with the run"
+            )
         if not path.is_file():
             raise RunFolderError(
                 f"{self.path}: the run has not finished; `securefg run --resume {self.path}`"
@@ -136,12 +146,12 @@ class RunFolder:
         return read_summary(path)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """A line per round; refuses what no run writes."""
+        """Return a line per round. Raise RunFolderError for a line that no run writes."""
         return read_metrics(self.metrics_path)
 
     @property
     def advice(self) -> str:
-        """What can be done with a run that is there."""
+        """Return what can be done with a run that is there."""
         if self.finished:
             return (
                 f"this config has been run to its end. `securefg audit {self.path}` attacks it, "
@@ -159,7 +169,7 @@ class RunFolder:
 
     @property
     def has_sent(self) -> bool:
-        """Whether any message of the run was recorded, or any release booked."""
+        """Return whether any message of the run was recorded, or any release booked."""
         files = (self.ledger_path, self.transcript / "messages.bin")
         return any(path.is_file() and path.stat().st_size > 0 for path in files)
 
@@ -223,7 +233,8 @@ def clear_torn(root: Path, name: str) -> None:
 
 
 def _new_folder(root: Path, name: str, held: ExitStack) -> Path:
-    """A folder under a name of its own, locked; somebody who clears up may be faster than us."""
+    """Return a folder under a name of its own, locked. Somebody who clears up may be faster than
+    us."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=root))
         with suppress(RunFolderError, FileNotFoundError):
@@ -232,7 +243,8 @@ def _new_folder(root: Path, name: str, held: ExitStack) -> Path:
 
 
 def _put_in_place(made: Path, path: Path, replaces: bool) -> None:
-    """Rename; what it replaces, which is locked by us, first gets a name that is cleared away."""
+    """Rename a new folder. A folder that it replaces, which is locked by us, first gets a name that
+    is cleared away."""
     if replaces:
         os.rename(path, made.with_name(f"{made.name}.old"))
     try:
@@ -244,7 +256,7 @@ def _put_in_place(made: Path, path: Path, replaces: bool) -> None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines, each an object; the last may have been torn by a crash."""
+    """Return all whole lines, each an object. The last may have been torn by a crash."""
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     parsed = []
     for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""What a run will take, said before it starts: time and disk, from public sizes."""
+"""A forecast of a run's time and disk, from public sizes, before it starts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Number = Annotated[float, Field(gt=-1e300, lt=1e300)]
 
 
 class _Line(Settings):
-    """The fields of `RoundReport`; the order of rounds is checked beside it."""
+    """A line with the fields of `RoundReport`. The order of rounds is checked beside it."""
 
     model_config = ConfigDict(strict=True)
 
@@ -38,7 +38,8 @@ class _Line(Settings):
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines, the rounds ascending; refuses what no run writes."""
+    """Return all whole lines, the rounds ascending. Raise RunFolderError for a line that no run
+    writes."""
     text = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     lines: list[dict[str, Any]] = []
     for number, line in enumerate(text, 1):
@@ -57,7 +58,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def most_told(rounds: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
-    """The largest epsilon that any round told, by unit; None is infinite."""
+    """Return the largest epsilon that any round told, by unit. None is infinite."""
     most: dict[str, Number] = {}
     for epsilons in rounds:
         for unit, told in epsilons.items():

@@ -10,9 +10,9 @@ from securefg.runs.assembly import Setup
 
 @dataclass(frozen=True)
 class RoundReport:
-    """One round, as the progress display and `metrics.jsonl` show it.
+    """A round, as the progress display and `metrics.jsonl` show it.
 
-    `aborted` gives the reason where too few clients were left; the scores are then the last ones.
+    `aborted` gives the reason where too few clients were left. The scores are then the last ones.
     """
 
     round: int
@@ -31,7 +31,7 @@ class RoundReport:
 
 
 class Observer(Protocol):
-    """Watches a run. `stop_requested` is asked after every round."""
+    """An observer of a run. `stop_requested` is asked after every round."""
 
     def started(self, experiment: Setup, first_round: int) -> None:
         """Hear that a run starts at this round."""
@@ -53,13 +53,13 @@ class Silent:
         """Ignore the round."""
 
     def stop_requested(self) -> bool:
-        """Never ask for a stop."""
+        """Return False, because nobody asks for a stop."""
         return False
 
 
 @dataclass(frozen=True)
 class Several:
-    """Observers as one; any of them can ask for a stop."""
+    """A group of observers as one. Any of them can ask for a stop."""
 
     observers: tuple[Observer, ...] = ()
 
@@ -74,5 +74,5 @@ class Several:
             observer.round_done(report)
 
     def stop_requested(self) -> bool:
-        """Ask every observer; one that wants a stop is enough."""
+        """Ask every observer. Return True if any of them wants a stop."""
         return True in [observer.stop_requested() for observer in self.observers]

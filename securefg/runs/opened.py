@@ -1,4 +1,4 @@
-"""What a transcript says of every sum that was opened: whose, of what, and the request it answers.
+"""The sums that a transcript says were opened: whose, of what, and the request each answers.
 
 A message is read once and let go: its content stays as digests, and which rows it released.
 """
@@ -26,7 +26,11 @@ NOTHING = ""
 
 @dataclass(frozen=True)
 class SummedField:
-    """width  its last axis; digest  of its content, the same for the same bytes"""
+    """A summed field.
+
+    width   its last axis
+    digest  of its content, the same for the same bytes
+    """
 
     width: int
     digest: str
@@ -34,8 +38,8 @@ class SummedField:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: a digest of all arrays in it, where none was for single clients and its content
-    was kept; and the rows that it let into sums."""
+    """A request: the rows that it let into sums, and a digest of all its arrays if none was for
+    single clients and its content was kept."""
 
     digest: str | None
     released: Tensor | None
@@ -46,7 +50,7 @@ class Opened:
     """A sum that the server has.
 
     when    stands for all rounds in which the same was asked for, by field; the round by default
-    fields  those in it; None where no record of its kind kept its content
+    fields  those in it, or None where no record of its kind kept its content
     """
 
     kind: str
@@ -57,7 +61,7 @@ class Opened:
     when: Mapping[str, int | None]
 
     def time(self, field: str) -> int | None:
-        """The round of the field's value; None where it never changes."""
+        """Return the round of the field's value, or None if it never changes."""
         return self.when.get(field, self.round)
 
 
@@ -68,7 +72,7 @@ Reader = Callable[[Opened, Mapping[str, Tensor]], None]
 def read_opened(
     method: AnyMethod, records: Iterable[Record], reader: Reader | None = None
 ) -> list[Opened]:
-    """Every opened sum of a transcript, all attempts included."""
+    """Return every opened sum of a transcript, all attempts included."""
     kinds = {message.kind for message in method.every_message}
     last: dict[tuple[int, int], Asked] = {}
     of_kind: dict[str, Asked] = {}
@@ -89,7 +93,7 @@ def read_opened(
 
 
 def is_census(message: type[Message]) -> bool:
-    """Of what never changes, everybody's rows are counted."""
+    """Return whether a message holds only constants, of which everybody's rows are counted."""
     return all(d.constant for d in message.declarations.values() if d.is_private)
 
 
@@ -120,7 +124,8 @@ def _asked(method: AnyMethod, kind: str, record: Record) -> Asked:
 
 
 def _kept(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
-    """A thinned sum has the fields that others of its kind had, and nobody knows their content."""
+    """Return the fields of a sum. A thinned sum has the fields that others of its kind had, and
+    nobody knows their content."""
     if one.fields is not None:
         return one.fields
     others = [other.fields for other in every if other.kind == one.kind and other.fields]
@@ -129,9 +134,12 @@ def _kept(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
 
 
 def _with_times(opened: list[Opened]) -> list[Opened]:
-    """Rounds in which the same was asked for have the same values, unless two sums over the same
-    clients show otherwise; a field whose sums over the same clients do not change over rounds with
-    other requests never changes."""
+    """Return the sums with the rounds of their values.
+
+    Rounds in which the same was asked for have the same values, unless two sums over the same
+    clients show otherwise. A field whose sums over the same clients do not change over rounds with
+    other requests never changes.
+    """
     by_field: dict[tuple[str, str], list[Opened]] = defaultdict(list)
     for one in opened:
         for name in one.fields or {}:
@@ -165,7 +173,7 @@ def _stays(name: str, sums: list[Opened]) -> bool:
 
 
 def _changes(name: str, sums: list[Opened]) -> bool:
-    """Whether any two over the same clients, of different rounds, are known to differ."""
+    """Return whether any two over the same clients, of different rounds, are known to differ."""
     seen: dict[frozenset[int], str] = {}
     contents = [(one.clients, _content(one, name)) for one in sums]
     return any(

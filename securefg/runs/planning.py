@@ -1,4 +1,4 @@
-"""What a private run would cost, from public sizes alone: nothing private is read.
+"""The cost of a private run, from public sizes alone: nothing private is read.
 
 A release of `dim` numbers carries noise of one standard deviation on each. A pattern of length n
 that n training nodes share, spread over all numbers, has n / sqrt(dim) on each. From a ratio of 3
@@ -20,17 +20,17 @@ from securefg.methods.registry import get_method
 from securefg.privacy.defence import NoisyUpload
 from securefg.privacy.policy import make_policy
 from securefg.settings.config import RunConfig
-from securefg.settings.datasets import DATASETS, dataset_info
+from securefg.settings.datasets import dataset_info
 
 WORTH = 3.0
 
 
 @dataclass(frozen=True)
 class PlannedNoise:
-    """One release: its numbers, the noise on each of the sum, and signal over noise.
+    """A release: its numbers, the noise on each of the sum, and signal over noise.
 
     ratio  (n / sqrt(dim)) / noise: by how much a pattern that n nodes share evenly over `dim`
-           numbers passes the noise; None where there is none
+           numbers passes the noise, or None where there is none
     trained  whether the noise is in the training
     """
 
@@ -43,7 +43,7 @@ class PlannedNoise:
 
 @dataclass(frozen=True)
 class Plan:
-    """The releases of a run, for `num_training` of `num_nodes` nodes."""
+    """A plan of a run's releases, for `num_training` of `num_nodes` nodes."""
 
     num_nodes: int
     num_training: int
@@ -52,30 +52,31 @@ class Plan:
 
     @property
     def training_per_client(self) -> int:
-        """In the mean, of the nodes that one client holds alone."""
+        """Return the mean number of training nodes that one client holds alone."""
         return round(self.num_training / self.num_clients)
 
     @property
     def has_noise(self) -> bool:
-        """Whether any upload gets noise, so that there is anything to weigh."""
+        """Return whether any upload gets noise, so that there is anything to weigh."""
         return any(r.ratio is not None for r in self.releases)
 
     @property
     def worth_it(self) -> bool:
-        """Whether there is noise and every release stands clear of it: a model is left. Sizes do
-        not tell whether it is better than what clients could train alone."""
+        """Return whether there is noise and every release stands clear of it: a model is left.
+        Sizes do not tell whether it is better than what clients could train alone."""
         return self.has_noise and all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 
 def published(config: RunConfig) -> PublicInfo:
-    """The catalogue's sizes; a folder's, or a drawn graph's, are not known before it is read."""
+    """Return the catalogue's sizes. The sizes of a folder or a drawn graph are not known before it
+    is read."""
     sizes, csbm = dataset_info(config.data.name), config.data.csbm
     nodes = sizes.num_nodes if csbm is None else csbm.num_nodes
     columns = sizes.num_features if csbm is None else csbm.num_features
     if nodes is None or columns is None or sizes.num_classes is None:
         raise ConfigError(
-            f"data.name: {config.data.name!r} has no published sizes to plan with; allowed: "
-            f"{', '.join(name for name, info in DATASETS.items() if info.num_nodes)}, csbm"
+            f"data.name: {config.data.name!r} has no published sizes to plan with; give them: "
+            "--nodes --features --classes --train --clients"
         )
     clients = 1 if config.centralised else _num_clients(config, nodes)
     holders = 1 if config.centralised or _is_disjoint(config) else None
@@ -91,8 +92,11 @@ def published(config: RunConfig) -> PublicInfo:
     )
 
 
-def plan(config: RunConfig, info: PublicInfo) -> Plan:
-    """The noise on every release of this config, for data of these sizes."""
+def plan(config: RunConfig, info: PublicInfo, training: int | None = None) -> Plan:
+    """Return the noise on every release of this config, for data of these sizes.
+
+    training  how many nodes train, where the config does not say
+    """
     method, clients = get_method(config.method.name), info.num_clients
     planned = method.releases(config.method, config.training, info)
     policy = make_policy(
@@ -102,7 +106,7 @@ def plan(config: RunConfig, info: PublicInfo) -> Plan:
         clients,
         population_of(method, info),
     )
-    training = num_training(config, info)
+    training = num_training(config, info) if training is None else training
     found = []
     for release in planned:
         rule = policy.rules[release.name]
@@ -117,7 +121,8 @@ def plan(config: RunConfig, info: PublicInfo) -> Plan:
 
 
 def num_training(config: RunConfig, info: PublicInfo) -> int:
-    """How many nodes train, as the config tells; refused where only the data could."""
+    """Return how many nodes train, as the config tells. Raise ConfigError if only the data could
+    tell."""
     split, csbm = config.data.split, config.data.csbm
     if csbm is not None:
         return round(csbm.train_share * info.num_nodes)
@@ -129,7 +134,7 @@ def num_training(config: RunConfig, info: PublicInfo) -> int:
         return round(0.9 * (1 - 1 / split.num_folds) * info.num_nodes)
     raise ConfigError(
         f"data.split.kind: {split.kind!r} does not say how many nodes train; allowed for a plan: "
-        "shares, random, folds"
+        "shares, random, folds, or --train"
     )
 
 
@@ -146,6 +151,6 @@ def _num_clients(config: RunConfig, nodes: int) -> int:
     if counted is None:
         raise ConfigError(
             f"partition.name: found {config.partition.name!r}, whose number of clients only the "
-            "data tell; expected a partition with num_clients for a plan"
+            "data tell; expected a partition with num_clients for a plan, or --clients"
         )
     return counted

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a live bar on a terminal, plain lines elsewhere, or nothing."""
+"""The display of a run: a live bar on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """The first signal (Ctrl-C, or the end of a job) asks for a stop after the round; a second one
+    """A first signal (Ctrl-C, or the end of a job) asks for a stop after the round. A second one
     stops at once. `number` is the signal that came."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Interrupt:
 
 
 class Quiet:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def __init__(self, interrupt: Interrupt) -> None:
         self._interrupt = interrupt
@@ -151,7 +151,7 @@ def opening(experiment: Setup, first_round: int) -> str:
 
 
 def about_epsilon(experiment: Setup) -> list[str]:
-    """What the epsilons of the lines below will be about, where any is finite; `figures` has no
+    """Return what the epsilons of the lines below will be about, if any is finite. `figures` has no
     room for it."""
     found = planned_epsilons(experiment)
     finite = {unit: claim for unit, claim in found.items() if claim.epsilon is not None}

@@ -1,8 +1,8 @@
-"""Whether what a run's folder holds fits together, asked before the run goes on.
+"""Checks that a run's folder fits together, before the run goes on.
 
-Ledger, transcript, metrics and checkpoints speak of the same releases. Where one of them shows
-more than the ledger does, releases are missing from the books and every epsilon would be too
-small: the run is not taken up, and what is missing is said.
+Ledger, transcript, metrics and checkpoints speak of the same releases. If one of them shows more
+than the ledger does, releases are missing from the books and every epsilon would be too small: the
+run is not taken up, and the error names what is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Booked = tuple[int, int, int, str, str]
 
 @dataclass(frozen=True)
 class Surviving:
-    """How far the records go: where the whole transcript ends, and the last attempt booked."""
+    """A record of how far the records go: where the whole transcript ends, and the last attempt
+    booked."""
 
     transcript_end: int
     attempts: int
@@ -55,7 +56,7 @@ def reconcile(
 
 
 def check_opened(folder: RunFolder) -> int:
-    """Return how many opened sums the folder keeps; raise where the transcript has others."""
+    """Return how many opened sums the folder keeps. Raise an error if the transcript has others."""
     records = (record for _, record in checked_records(folder.transcript))
     return check_against_records(folder.opened, records)
 
@@ -104,7 +105,8 @@ def _check_transcript(
 
 
 def unbooked(folder: RunFolder) -> str | None:
-    """The first release that the transcript has and the ledger lacks; None where all are there."""
+    """Return the first release that the transcript has and the ledger lacks, or None if all are
+    there."""
     booked = {_booked(release) for release in read_ledger(folder.ledger_path)}
     found = (_unbooked(record, booked) for _, record in checked_records(folder.transcript))
     return next((lost for lost in found if lost is not None), None)
@@ -135,7 +137,8 @@ def _check_told(
     releases: list[Release],
     claims: Callable[[Ledger], Iterable[Claim]],
 ) -> None:
-    """No epsilon that was told of a round may be above what the ledger adds up to."""
+    """Raise RunFolderError if an epsilon that was told of a round is above what the ledger adds up
+    to."""
     metrics = folder.metrics()
     if not metrics:
         return

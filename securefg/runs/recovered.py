@@ -1,4 +1,4 @@
-"""What algebra alone recovers from all masked sums of a run, over rounds, attempts and drop-outs.
+"""The uploads that algebra recovers from all masked sums of a run, over rounds and drop-outs.
 
 Every sum that was opened is a linear equation in the survivors' uploads. Fields that never change
 (`private(constant=True)`, and rows of probabilities that are sent whole and so add up to one) are
@@ -26,7 +26,8 @@ Pattern = frozenset[int]
 
 
 def recovered_by_algebra(experiment: Setup, records: Iterable[Record]) -> dict[str, Any] | None:
-    """For the summary of a masked run, whose server has no help; None where nothing was masked."""
+    """Return the figures for the summary of a masked run, whose server has no help, or None if
+    nothing was masked."""
     if experiment.config.privacy.secure_aggregation is None:
         return None
     holders = HolderSums(experiment)
@@ -42,8 +43,8 @@ def recovered_by_algebra(experiment: Setup, records: Iterable[Record]) -> dict[s
 
 
 def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
-    """How many single uploads, and rows of single nodes, follow from all sums together; None where
-    that is not known."""
+    """Return how many single uploads, and rows of single nodes, follow from all sums together, or
+    None if that is not known."""
     shaped = experiment.method.exposed_uploads
     if shaped is not None:  # the method's sums are no plain ones; each has a shape of its own
         own, public = experiment.config.method, experiment.public
@@ -61,7 +62,8 @@ def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, 
 def exposed(
     experiment: Setup, opened: Sequence[Opened], colluders: Collection[int] = ()
 ) -> set[Term]:
-    """Whatever of honest clients follows from all sums of a run, the colluders' own known."""
+    """Return everything of honest clients that follows from all sums of a run, the colluders' own
+    known."""
     released = {b"": None, **{_key(one): one.asked.released for one in opened}}
     holders = {key: row_holders(experiment, rows) for key, rows in released.items()}
     sums = (x for one in opened for x in opened_sums(experiment, one, holders))
@@ -71,8 +73,8 @@ def exposed(
 def opened_sums(
     experiment: Setup, one: Opened, holders: Mapping[bytes, dict[Pattern, int]]
 ) -> Iterator[OpenedSum]:
-    """The equations that one opened sum stands for. Rows of the same holders share an unknown; of
-    rows that may have been let in, all are taken to have been."""
+    """Yield the equations that one opened sum stands for. Rows of the same holders share an
+    unknown. Rows that may have been let in are all taken to have been."""
     message = experiment.method.message(one.kind)
     for name in experiment.policy.masks(message):
         if one.fields is not None and name not in one.fields:
@@ -94,7 +96,7 @@ def opened_sums(
 
 
 def rows_known(experiment: Setup, one: Opened) -> bool:
-    """Whether the records tell which rows were in a sum, and that they were not whole."""
+    """Return whether the records tell which rows were in a sum, and that they were not whole."""
     message = experiment.method.message(one.kind)
     by_row = [n for n in experiment.policy.masks(message) if message.declarations[n].rows]
     if one.fields is not None:
@@ -109,14 +111,15 @@ def _key(one: Opened) -> bytes:
 
 
 def _adds_up(experiment: Setup, message: type[Message], name: str, one: Opened) -> bool:
-    """Rows with all classes add up to what never changes."""
+    """Return whether a field's rows with all classes add up to what never changes."""
     meaning = message.declarations[name].meaning(experiment.config.method)
     whole = one.fields is not None and one.fields[name].width == experiment.public.num_classes
     return isinstance(meaning, Predictions) and whole
 
 
 def row_holders(setup: Setup, released: Tensor | None = None) -> dict[Pattern, int]:
-    """How many rows of a sum every set of clients has a say in together, of those released."""
+    """Return how many rows of a sum every set of clients has a say in together, of those
+    released."""
     experiment = with_truth(setup)
     if experiment is None:
         return {}

@@ -1,12 +1,12 @@
-"""Whose rows are in the masked sums of a run: the subset sums of client constants over holders.
+"""The holders whose rows are in the masked sums of a run, by subset sums of client constants.
 
-A sum by row in which each client adds a constant at the rows that it holds shows, by its value,
-who holds the row (`securefg.secagg.exposure`). Declarations do not tell that a field is of
-this form, so its opened values are compared with who holds what.
+A sum by row in which each client adds a constant at the rows that it holds shows, by its value, who
+holds the row (`securefg.secagg.exposure`). Declarations do not tell that a field is of this form,
+so its opened values are compared with who holds what.
 
 Probabilities have a bound besides: without the last class, a holder's add up to at most 1. If a
 node's sum passes the count of its holders less one, all holders were there, and nobody who was away
-is one. Where models are sure of themselves and clients drop out, the others' names follow.
+is one. If models are sure of themselves and clients drop out, the others' names follow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_CLIENTS: Final = 512
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """One opened column of the form: constant of the client times a bit.
+    """An opened column of the form: constant of the client times a bit.
 
     has_row  the rows that were let into the sum
     """
@@ -50,7 +50,7 @@ class _Column:
 
 @dataclass(frozen=True, eq=False)
 class _Total:
-    """What the probabilities of each row add up to over the clients that were there."""
+    """A sum of the probabilities of each row over the clients that were there."""
 
     present: Bits
     sums: Floats
@@ -77,7 +77,7 @@ class HolderSums:
                 self._keep_bound(one, name, array)
 
     def num_exposed(self, opened: Sequence[Opened]) -> int | None:
-        """Return the number of rows of which at least one holder follows; None if not solved."""
+        """Return the number of rows of which at least one holder follows, or None if not solved."""
         unread = {one.kind for one in opened if self._sums_rows(one.kind)} - self._read
         if unread or not self._is_solvable:
             return None
@@ -95,7 +95,8 @@ class HolderSums:
 
     @property
     def _is_solvable(self) -> bool:
-        """Whether it is known here who holds what, and the clients are not too many to fit."""
+        """Return whether it is known here who holds what, and the clients are not too many to
+        fit."""
         return with_truth(self._x) is not None and self._x.public.num_clients <= MOST_CLIENTS
 
     def _sums_rows(self, kind: str) -> bool:
@@ -151,7 +152,7 @@ class HolderSums:
             self._totals.append(total)
 
     def _named_by_bounds(self) -> Bits | None:
-        """Rows whose holders are all that are left when those who hold it not are known."""
+        """Return rows whose holders are all that are left when those who hold it not are known."""
         if self._census is None:
             return None
         others = np.zeros((len(self._census), self._x.public.num_clients), np.bool_)

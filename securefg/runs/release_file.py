@@ -1,6 +1,6 @@
 """model.safetensors: what the server released, at the best validation score, as a file.
 
-Arrays are stored as such; the message's kind and its scalars go into the file's metadata, so that
+Arrays are stored as such. The message's kind and its scalars go into the file's metadata, so that
 the release can be read back as the message it was.
 """
 
@@ -21,7 +21,7 @@ from securefg.protocol.messages import Message
 
 
 def write_release(path: Path, kind: str, body: bytes) -> None:
-    """Store an encoded release; an empty body (no round was finished) gives an empty file."""
+    """Store an encoded release. An empty body (no round was finished) gives an empty file."""
     fields = codec.decode_fields(body) if body else {}
     arrays = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
     scalars = {name: value for name, value in fields.items() if name not in arrays}
@@ -31,7 +31,7 @@ def write_release(path: Path, kind: str, body: bytes) -> None:
 
 
 def read_release(path: Path, method: AnyMethod) -> Message | None:
-    """The release as a message of its method; None where the run released nothing."""
+    """Return the release as a message of its method, or None if the run released nothing."""
     try:
         with safe_open(path, framework="pt") as file:
             facts = file.metadata() or {}

@@ -59,7 +59,7 @@ def start(
 def resume(
     folder: RunFolder, observer: Observer | None = None, elsewhere: Execute | None = None
 ) -> Outcome:
-    """Go on with a run after its last whole checkpoint, to the same weights as if unbroken."""
+    """Continue a run after its last whole checkpoint, to the same weights as if unbroken."""
     with owned(folder.path):
         if folder.finished:
             raise RunFolderError(

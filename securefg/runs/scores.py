@@ -9,14 +9,18 @@ from securefg.settings.config import RunConfig
 OTHERS = ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision")
 
 
-def monitored(config: RunConfig) -> str:
-    """Return the name of the test score that belongs to the monitored one."""
-    name = config.training.monitor.removeprefix("val_")
+def monitored(config: RunConfig, summary: Summary | None = None) -> str:
+    """Return the name of the test score that belongs to the monitored one.
+
+    The summary knows what a rule chose. Without one, the config's own word counts.
+    """
+    chosen = None if summary is None else summary.monitor
+    name = (chosen or config.training.monitor).removeprefix("val_")
     return name if name in OTHERS else "accuracy"
 
 
 def score_of(summary: Summary, score: str) -> float | None:
-    """Return a run's score by its name; None where it has none."""
+    """Return a run's score by its name, or None if it has none."""
     if score == "accuracy":
         return summary.test_accuracy
     found = summary.test_scores
@@ -28,7 +32,7 @@ def explain_useless(config: RunConfig, summary: Summary) -> str:
 
     Return empty text if it is better, or if that is not known.
     """
-    score = monitored(config)
+    score = monitored(config, summary)
     value, one_class = score_of(summary, score), no_skill(summary.test_scores, score)
     if value is None or one_class is None or value > one_class:
         return ""
@@ -39,9 +43,12 @@ def explain_useless(config: RunConfig, summary: Summary) -> str:
 
 
 def no_skill(found: Quality | None, score: str) -> float | None:
-    """Return the score of always naming the most frequent class; None where it is not known."""
-    if found is None:
+    """Return the score of always naming the most frequent class, or None if it is not known."""
+    if found is None or found.majority is None:
         return None
+    if not found.per_class:  # told by sites: the shares of two classes are declared
+        known = {"accuracy": found.majority, "average_precision": 1 - found.majority}
+        return known.get(score)
     counts = [one.count for one in found.per_class]
     present, share = sum(1 for n in counts if n), found.majority
     rare = counts[1] if len(counts) == 2 else sum(counts) / max(present, 1)

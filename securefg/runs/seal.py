@@ -1,9 +1,9 @@
 """A run's manifest: one signature over its pages, and over all files that they were built from.
 
 `manifest.json` holds the SHA-256 of every such file and of the model, the last link of the history,
-and one Ed25519 signature over all of this. The key is kept in the run's private folder, or given;
-a reader who trusts a page knows the public half beforehand. A page that was signed with another
-key, or over files that have changed since, is outdated until it is built again.
+and one Ed25519 signature over all of this. The key is kept in the run's private folder, or given. A
+reader who trusts a page knows the public half beforehand. A page that was signed with another key,
+or over files that have changed since, is outdated until it is built again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PAGES = ("report.html", "dpo.html")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked: `wrong` is empty where it holds."""
+    """A thing that was checked: `wrong` is empty where it holds."""
 
     name: str
     wrong: str = ""
@@ -61,7 +61,7 @@ class Check:
 
 
 class Manifest(Settings):
-    """What a folder holds.
+    """A list of what a folder holds, with its signature.
 
     files   SHA-256 by name; of the history its last link, which later entries keep
     pages   SHA-256 of the pages that were built from these files; "" for one that is outdated
@@ -76,12 +76,12 @@ class Manifest(Settings):
 
     @property
     def statement(self) -> str:
-        """The text that is signed: all of the manifest but the signature."""
+        """Return the text that is signed: all of the manifest but the signature."""
         return json.dumps(self.model_dump(mode="json", exclude={"signature"}), sort_keys=True)
 
     @property
     def is_signed(self) -> bool:
-        """Whether the owner of the key signed this very manifest."""
+        """Return whether the owner of the key signed this very manifest."""
         try:
             key, signature = bytes.fromhex(self.key), bytes.fromhex(self.signature)
             verify(key, signature, PURPOSE, self.statement)
@@ -106,7 +106,7 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
 
 
 def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
-    """The given key, or the run's own, made where there is none."""
+    """Return the given key, or the run's own, which is made if there is none."""
     path = key or folder.path / "private" / KEY
     if key is None and not path.is_file():
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -120,7 +120,7 @@ def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
 
 
 def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
-    """Check logs, fingerprints and the manifest with every page; a missing page is wrong.
+    """Check logs, fingerprints and the manifest with every page. A missing page is wrong.
 
     key  the public key that the pages must be signed with, in hex
     """
@@ -157,7 +157,8 @@ def _against_the_data(folder: RunFolder) -> list[Check]:
 
 
 def _against_the_history(folder: RunFolder) -> list[Check]:
-    """What the run's end and its audits left is what is there, and none of it is missing."""
+    """Return checks that the files of the run's end and its audits are unchanged, and none is
+    missing."""
     try:
         history = read_history(folder.path)
         changed = changed_since_the_end(folder.path, history)
@@ -194,7 +195,7 @@ def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
 
 
 def _epsilon(folder: RunFolder, experiment: Experiment) -> Check:
-    """What the summary claims follows from the ledger, or is more."""
+    """Return a check that the summary's claims follow from the ledger, or are more."""
     told, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
     try:
         ledger.record(list(read_ledger(folder.ledger_path)))
@@ -239,7 +240,8 @@ def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | No
 
 
 def _behind(folder: Path) -> dict[str, str]:
-    """Of the history the last link, which later entries keep."""
+    """Return the digests of the files behind a page. The history counts by its last link, which
+    later entries keep."""
     found = digests(folder, BEHIND)
     with suppress(RunFolderError):  # of one that cannot be read, its bytes
         history = read_history(folder)
@@ -248,7 +250,7 @@ def _behind(folder: Path) -> dict[str, str]:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the folder's manifest, if it has one; refuses what no signer writes."""
+    """Return the folder's manifest, if it has one. Raise RunFolderError if no signer wrote it."""
     path = folder / FILE
     if not path.is_file():
         return None

@@ -17,10 +17,14 @@ from securefg.runs.fingerprints import digest_of, fingerprints_of
 from securefg.runs.summary import (
     BothWays,
     ByteCount,
+    ClientAlerts,
     LocalAccuracy,
     Recovered,
     Summary,
 )
+from securefg.settings.execution import TrainingSettings
+
+MOST_CLIENTS = 256
 
 
 def summarize(
@@ -38,6 +42,7 @@ def summarize(
     facts: dict[str, float],
     recovered: dict[str, Any] | None,
     blamed: dict[int, str],
+    committee: str | None,
     chain: str,
     quality: tuple[Quality | None, Quality | None] = (None, None),
 ) -> Summary:
@@ -58,7 +63,7 @@ def summarize(
         val_loss=best.get("val_loss"),
         train_loss=best.get("train_loss"),
         val_scores=quality[0],
-        test_scores=quality[1],
+        test_scores=_with_shares(quality[1], config.training),
         local_test_accuracy=_local(local),
         local_scores={str(s.client): only_finite(s.extra) for s in local if s.extra},
         bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
@@ -69,10 +74,13 @@ def summarize(
         masked={name: found.facts() for name, found in experiment.policy.masked.items()},
         masking_trusts_the_server=None if masking is None else not masking.malicious,
         masking_keys=None if masking is None else masking.keys,
+        masking_committee=committee,
         blamed={str(client): reason for client, reason in blamed.items()},
         seconds=seconds,
         attempts=attempts,
-        chosen=config.method.chosen,
+        chosen={**config.method.chosen, **config.training.chosen},
+        monitor=_monitor(config.training, quality[0]),
+        alerts=_alerts(local, config.training.alerts),
         method_facts=facts,
         device=str(experiment.public.device),
         engine=config.engine.name,
@@ -84,12 +92,46 @@ def summarize(
     )
 
 
+def _with_shares(quality: Quality | None, training: TrainingSettings) -> Quality | None:
+    """Return what sites told, beside the declared share of the most frequent class."""
+    if quality is None or quality.per_class or training.class_shares is None:
+        return quality
+    return quality.model_copy(update={"majority": max(training.class_shares)})
+
+
+def _monitor(training: TrainingSettings, quality: Quality | None) -> str:
+    """Return the monitored score, or accuracy if a rule chose a score that the nodes do not
+    have."""
+    known = {} if quality is None else quality.figures()
+    if training.monitor.removeprefix("val_") in known or "training.monitor" not in training.chosen:
+        return training.monitor
+    return "val_accuracy"
+
+
+def _alerts(scores: list[LocalScore], number: int | None) -> dict[str, ClientAlerts]:
+    """Return every client's own alerts. They are left out if there are very many clients."""
+    if len(scores) > MOST_CLIENTS:
+        return {}
+    return {
+        str(score.client): ClientAlerts(
+            positives=score.alerts.positives,
+            average_precision=None if score.test_ranks is None else score.test_ranks[1],
+            first=None if number is None else score.alerts.at(number),
+            threshold=score.alerts.above_threshold,
+        )
+        for score in scores
+        if score.alerts is not None
+    }
+
+
 def _local(scores: list[LocalScore]) -> LocalAccuracy | None:
-    """The local goal: the released model on every client's own test nodes."""
+    """Return the local goal: the released model on every client's own test nodes."""
     if not scores:
         return None
     correct, count = sum(s.test_correct for s in scores), sum(s.test_count for s in scores)
-    by_client = {str(s.client): s.test_accuracy for s in scores} if len(scores) <= 256 else None
+    by_client = (
+        {str(s.client): s.test_accuracy for s in scores} if len(scores) <= MOST_CLIENTS else None
+    )
     known = [s.test_accuracy for s in scores if s.test_accuracy is not None]
     return LocalAccuracy(
         pooled=correct / count if count else None,

@@ -1,6 +1,6 @@
 """`summary.json`: a finished run in one versioned object, also what pages read.
 
-None stands for infinity; there is never a NaN.
+None stands for infinity. There is never a NaN.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
+from securefg.federation.alerts import AlertScore
 from securefg.federation.quality import Quality
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
@@ -60,7 +61,8 @@ class ClaimedEpsilon(Settings):
     by_links: tuple[LinkEpsilon, ...] = ()
 
     def about(self, unit: Unit) -> str:
-        """What the number is about: relation, holders, and how many units delta stands beside."""
+        """Return what the number is about: relation, holders, and how many units delta stands
+        beside."""
         name = "feature vector" if unit == "features" else unit
         many = "" if self.num_units is None else f", {self.num_units:,} {name}s in all"
         held = "" if self.holders <= 1 else f", over up to {self.holders} clients that hold it"
@@ -70,7 +72,7 @@ class ClaimedEpsilon(Settings):
         return f"one {name} {self.relation}{held}{many}{early}"
 
     def bound(self, unit: Unit) -> str:
-        """The number with all that it stands beside; or what makes it infinite."""
+        """Return the number with all that it stands beside, or what makes it infinite."""
         if self.epsilon is None:
             return f"infinite: sent or given without noise: {', '.join(self.because)}"
         seeded = "; void: the noise is seeded" if SEEDED in self.because else ""
@@ -106,9 +108,9 @@ class LocalAccuracy(Settings):
 
 
 class Recovered(Settings):
-    """What algebra recovers from the masked sums.
+    """A count of what algebra recovers from the masked sums.
 
-    holders_recoverable  nodes of which a holder follows from subset sums; None where unknown
+    holders_recoverable  nodes of which a holder follows from subset sums, or None where unknown
     """
 
     sessions: int
@@ -118,8 +120,25 @@ class Recovered(Settings):
     holders_recoverable: int | None = None
 
 
+class ClientAlerts(Settings):
+    """The released model on one client's test nodes, of two classes the second looked for.
+
+    first      precision and recall of as many alerts as `training.alerts` says
+    threshold  of all nodes above the threshold that is best on the client's validation nodes
+    """
+
+    positives: int
+    average_precision: float | None
+    first: AlertScore | None
+    threshold: AlertScore
+
+
 class Summary(Settings):
-    """A finished run."""
+    """A finished run.
+
+    monitor  the validation score that the run went by, also where a rule chose it
+    alerts   by client, where there are two classes
+    """
 
     format: Literal[4] = FORMAT
     name: str
@@ -145,11 +164,14 @@ class Summary(Settings):
     masked: dict[str, dict[str, Any]] = Field(default_factory=dict)
     masking_trusts_the_server: bool | None = None
     masking_keys: str | None = None
+    masking_committee: str | None = None
     blamed: dict[str, str] = Field(default_factory=dict)
     recovered_by_algebra: Recovered | None = None
     seconds: float
     attempts: int
     chosen: dict[str, str] = Field(default_factory=dict)
+    monitor: str | None = None
+    alerts: dict[str, ClientAlerts] = Field(default_factory=dict)
     method_facts: dict[str, float] = Field(default_factory=dict)
     device: str
     engine: str
@@ -160,7 +182,7 @@ class Summary(Settings):
 
 
 def read_summary(path: Path) -> Summary:
-    """Refuses what is damaged, and what another version wrote."""
+    """Return the summary. Raise RunFolderError if it is damaged, or if another version wrote it."""
     try:
         return Summary.model_validate_json(read_bounded(path))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""An observer that writes TensorBoard files; needs `pip install 'securefg[tensorboard]'`."""
+"""An observer that writes TensorBoard files. It needs `pip install 'securefg[tensorboard]'`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS = ("bytes_up", "bytes_down", "dropped")
 
 
 class TensorBoard(Silent):
-    """Scores, bytes and finite epsilons of every round, under `folder`."""
+    """A writer of scores, bytes and finite epsilons of every round, under `folder`."""
 
     def __init__(self, folder: str | Path) -> None:
         try:

@@ -78,9 +78,13 @@ class RunConfig(Settings):
     renamed: ClassVar[Mapping[str, str]] = {"merged": "centralised"}
 
     name: str = Field("run", pattern=r"^[\w.-]+$", description="prefix of the run folder's name")
-    method: SerializeAsAny[MethodSettings]
+    method: SerializeAsAny[MethodSettings] = Field(
+        description="which method trains, with its settings"
+    )
     data: DataSettings
-    partition: SerializeAsAny[PartitionSettings] = SharesSettings()
+    partition: SerializeAsAny[PartitionSettings] = Field(
+        SharesSettings(), description="how nodes are dealt to clients"
+    )
     centralised: bool = Field(
         False, description="give one client the union of what all clients of the partition hold"
     )
@@ -90,7 +94,9 @@ class RunConfig(Settings):
     output: OutputSettings = OutputSettings()
     audit: AuditSettings = AuditSettings()
     context: ContextSettings = ContextSettings()
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="seed of every random stream but protecting noise"
+    )
     device: str = Field(
         "auto", description="auto (a GPU that `securefg doctor` proved, else cpu), cpu or cuda:N"
     )
@@ -108,6 +114,16 @@ class RunConfig(Settings):
             raise ValueError(
                 f"data.label_noise: found {self.data.label_noise}; expected 0 with method.scoring: "
                 "cross_validation, which would score the wrong labels; or method.scoring: split"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sites_hold_sessions(self) -> Self:
+        masking = self.privacy.secure_aggregation
+        if self.engine.name == "flare" and masking is not None and masking.form != "session":
+            raise ValueError(
+                f"privacy.secure_aggregation.form: found {masking.form}; expected session with "
+                "engine.name: flare. Members do not enrol their keys at deployed sites"
             )
         return self
 
@@ -137,12 +153,14 @@ class RunConfig(Settings):
 
     @property
     def hash(self) -> str:
-        """Of everything that can change the result: all but names, places and the engine's kind.
+        """Return the hash of everything that can change the result: all but names, places and the
+        engine's kind.
 
-        What has its default value is left out, so that a setting added later does not make another
-        run of an old one.
+        A setting with its default value is left out, so that a setting added later does not make
+        another run of an old one.
         """
-        relevant = self.model_dump(
+        given = self.model_copy(update={"training": self.training.as_given})
+        relevant = given.model_dump(
             mode="json", exclude={"output", "name", "engine", "context"}, exclude_defaults=True
         )
         relevant["method"]["name"] = self.method.name
@@ -165,7 +183,8 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def _placed(config: RunConfig, path: Path) -> RunConfig:
-    """Relative data folders are beside the config, so that a run is found again from anywhere."""
+    """Return the tree with relative data folders beside the config, so that a run is found again
+    from anywhere."""
     own = {name: getattr(config.data, name) for name in ("root", "folder")}
     moved = {
         name: (path.parent / folder).resolve()
@@ -178,7 +197,7 @@ def _placed(config: RunConfig, path: Path) -> RunConfig:
 def parse_config(
     tree: dict[str, Any], overrides: Sequence[str] = (), default_name: str = "run"
 ) -> RunConfig:
-    """Check a tree of settings with its overrides; raise `ConfigError` for a fault."""
+    """Check a tree of settings with its overrides. Raise `ConfigError` for a fault."""
     tree = {"name": default_name, **copy.deepcopy(tree)}
     tree.pop("resolved", None)  # a run folder's own config.yaml can be run again
     for override in overrides:
@@ -200,7 +219,7 @@ def _find_settings(tree: Mapping[str, Any], keys: Sequence[str]) -> type[BaseMod
 
 
 def config_schema() -> dict[str, Any]:
-    """JSON Schema for editors, with the settings of every method and partition."""
+    """Return JSON Schema for editors, with the settings of every method and partition."""
     schema = RunConfig.model_json_schema()
     definitions = schema.setdefault("$defs", {})
     kinds: dict[str, Mapping[str, type[BaseModel]]] = {
@@ -236,7 +255,8 @@ def _read_tree(path: Path) -> dict[str, Any]:
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
-    """`a.b=c`: c is read as YAML, so 3, true, [1, 2] and null mean what they mean there."""
+    """Apply `a.b=c` to the tree. c is read as YAML, so 3, true, [1, 2] and null mean what they mean
+    there."""
     path, separator, text = override.partition("=")
     *parents, last = path.strip().split(".")
     if not separator or not last:

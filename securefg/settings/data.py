@@ -1,4 +1,4 @@
-"""What a configuration may say about the data."""
+"""The settings of the data in a configuration."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ class SplitSettings(Settings):
             folds are the same in all runs of one seed
     """
 
-    kind: Literal["public", "random", "shares", "folds"] = "public"
-    index: Annotated[int, Field(ge=0)] = 0
-    labels_per_class: Annotated[int, Field(ge=1)] = 20
-    num_val: Annotated[int, Field(ge=0)] = 500
-    num_test: Annotated[int, Field(ge=0)] = 1000
-    train_share: Share = 0.2
-    val_share: Share = 0.4
-    fold: Annotated[int, Field(ge=0)] = 0
-    num_folds: Annotated[int, Field(ge=2)] = 5
+    kind: Literal["public", "random", "shares", "folds"] = Field(
+        "public", description="how nodes are split"
+    )
+    index: int = Field(0, ge=0, description="public: which of several published splits")
+    labels_per_class: int = Field(20, ge=1, description="random: training labels per class")
+    num_val: int = Field(500, ge=0, description="random: number of validation nodes")
+    num_test: int = Field(1000, ge=0, description="random: number of test nodes")
+    train_share: Share = Field(0.2, description="shares: part of every class that trains")
+    val_share: Share = Field(0.4, description="shares: part of every class that validates")
+    fold: int = Field(0, ge=0, description="folds: the fold that tests")
+    num_folds: int = Field(5, ge=2, description="folds: number of folds")
 
     @model_validator(mode="after")
     def _fold_exists(self) -> Self:
@@ -76,16 +78,28 @@ class CsbmSettings(Settings):
 
     renamed: ClassVar[Mapping[str, str]] = {"lambda_": "graph_signal"}
 
-    task: Literal["dnc", "snc", "sc"] = "dnc"
-    num_nodes: Annotated[int, Field(ge=4)]
-    degree: Annotated[float, Field(gt=0)]
-    graph_signal: Annotated[float, Field(ge=0)]
-    mu: Annotated[float, Field(ge=0)]
-    num_features: Annotated[int, Field(ge=1)] = 100
-    samples_per_node: Annotated[int, Field(ge=1)]
-    train_share: Share = 0.1
-    val_share: Share = 0.1
-    topology_seed: int = 0
+    task: Literal["dnc", "snc", "sc"] = Field(
+        "dnc", description="which labels and samples nodes have"
+    )
+    num_nodes: int = Field(ge=4, description="number of nodes")
+    degree: float = Field(gt=0, description="mean degree d")
+    graph_signal: float = Field(
+        ge=0, description="lambda: how far the graph tells the classes apart"
+    )
+    mu: float = Field(ge=0, description="how far the features tell the classes apart")
+    num_features: int = Field(100, ge=1, description="p: number of features")
+    samples_per_node: int = Field(ge=1, description="samples of every node")
+    train_share: Share = Field(0.1, description="shares: part of every class that trains")
+    val_share: Share = Field(0.1, description="shares: part of every class that validates")
+    topology_seed: int = Field(0, description="seed of the graph and the split")
+    edge_features: int = Field(
+        0, ge=0, description="numbers of every edge in 0..1, larger between nodes of class 1"
+    )
+    edge_sums: bool = Field(
+        False,
+        description="append their sums over edges, over the square root of their number, to a "
+        "node's features (dnc)",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -121,11 +135,15 @@ class SubCoraSettings(Settings):
     test_from  "near": the nodes nearest to the training set; "anywhere": any nodes of Cora
     """
 
-    num_nodes: Annotated[int, Field(ge=4)] = 300
-    drawn_nodes: Annotated[int, Field(ge=1, le=2708)] = 800
-    least_train: Annotated[int, Field(ge=1)] = 30
-    most_train: Annotated[int, Field(ge=1)] = 50
-    class_spread: Annotated[float, Field(ge=0)] = 2.5
+    num_nodes: int = Field(300, ge=4, description="number of nodes")
+    drawn_nodes: int = Field(
+        800, ge=1, le=2708, description="nodes of Cora from which the training set is drawn"
+    )
+    least_train: int = Field(30, ge=1, description="smallest training set")
+    most_train: int = Field(50, ge=1, description="largest training set")
+    class_spread: float = Field(
+        2.5, ge=0, description="largest standard deviation of the training set's class counts"
+    )
     test_from: Literal["near", "anywhere"] = "near"
 
     @model_validator(mode="after")
@@ -151,7 +169,7 @@ class DataSettings(Settings):
                         validation and test labels stay true
     """
 
-    name: DatasetName
+    name: DatasetName = Field(description="dataset, or `folder`, `csbm`, `subcora`")
     root: Path | None = None
     split: SplitSettings = SplitSettings()
     normalize_features: Norm | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr, field_validator
 
 from securefg.foundation.settings import Settings
 from securefg.settings.privacy import PrivateTrainingSettings
@@ -19,8 +19,8 @@ class TrainingSettings(Settings):
 
     rounds: int = Field(300, ge=1, description="maximum number of rounds")
     local_epochs: int = Field(10, ge=1, description="local epochs per round")
-    lr: float = Field(0.01, gt=0)
-    weight_decay: float = Field(5e-4, ge=0)
+    lr: float = Field(0.01, gt=0, description="learning rate")
+    weight_decay: float = Field(5e-4, ge=0, description="L2 regularisation")
     participation: float = Field(
         1.0, gt=0, le=1, description="fraction of the clients sampled per round"
     )
@@ -40,7 +40,25 @@ class TrainingSettings(Settings):
     ] = Field(
         "either",
         description="validation score that early stopping and the kept model go by; either: the "
-        "accuracy or the loss (the kept model is then the most accurate one)",
+        "accuracy or the loss (the kept model is then the most accurate one), or the average "
+        "precision where one class has more than 80 % of the training labels",
+    )
+    loss: Literal["plain", "balanced"] | None = Field(
+        None,
+        description="balanced: every class has the same weight in the loss; by default where one "
+        "class has more than 80 % of the training labels and the method can do it",
+    )
+    class_shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] | None = Field(
+        None,
+        description="public shares of the classes, by which monitor and loss are chosen and "
+        "classes weighed; by default training labels are counted, which no epsilon covers",
+    )
+    alerts: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="number of alerts that a client can look into: precision and recall are told "
+        "for so many",
     )
     final_model: Literal["best", "last"] = Field(
         "best",
@@ -51,9 +69,35 @@ class TrainingSettings(Settings):
         None, description="DP-SGD in local training, for networks that read no neighbours"
     )
 
+    _chosen: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("class_shares")
+    @classmethod
+    def _add_up(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if value is not None and abs(sum(value) - 1) > 0.01:
+            raise ValueError(f"found shares that add up to {sum(value):g}; expected 1")
+        return value
+
+    def with_choices(self, choices: Mapping[str, str], why: str) -> TrainingSettings:
+        """Return the same settings with what a rule chose, and the reason beside it."""
+        made = self.model_copy(update=dict(choices))
+        made._chosen = {f"training.{key}": f"{value}: {why}" for key, value in choices.items()}
+        return made
+
+    @property
+    def as_given(self) -> TrainingSettings:
+        """The settings as the config has them: a rule chooses only what is left at its default."""
+        keys = [key.removeprefix("training.") for key in self._chosen]
+        return self.model_copy(update={key: type(self).model_fields[key].default for key in keys})
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Return what a rule chose, with its reason, by the setting's name."""
+        return self._chosen
+
     @property
     def noise_in_training(self) -> tuple[str, PrivateTrainingSettings] | None:
-        """The name of the private training that is asked for, and its settings."""
+        """Return the name of the private training that is asked for, and its settings."""
         return None if self.dp_sgd is None else ("dp_sgd", self.dp_sgd)
 
     def without_noise(self) -> TrainingSettings:
@@ -64,7 +108,9 @@ class TrainingSettings(Settings):
 class EngineSettings(Settings):
     """Where the hosts run."""
 
-    name: Literal["inprocess", "processes", "flare"] = "inprocess"
+    name: Literal["inprocess", "processes", "flare"] = Field(
+        "inprocess", description="one process, a process per host, or NVIDIA FLARE"
+    )
     hosts: int = Field(
         2, ge=1, description="number of hosts that share the clients of batched methods"
     )

@@ -19,7 +19,7 @@ SINGLE_NODES_AT_ONCE: Final = 50
 """Clients of one node each are computed together, about so many in the time of one."""
 
 SECONDS_PER_AUDIT: Final = 15.0
-"""An audit of a small run with every attack (configs/curve_green.yaml, docs/curves.md)."""
+"""An audit of a small run with every attack (configs/curve_green.yaml, docs/howto/curves.md)."""
 
 
 def count_nodes(config: RunConfig) -> int | None:

@@ -1,4 +1,4 @@
-"""What the settings of all methods share, and where each method's own are found.
+"""The settings that all methods share, and the place of each method's own.
 
 A shipped method is a folder of securefg/methods with an algorithm: the folder is the registry. Its
 `settings` are read without its code, so that reading a config imports no torch.
@@ -25,12 +25,12 @@ SHIPPED: Final = {
 
 
 def method_names() -> list[str]:
-    """All that a config may name without a module path."""
+    """Return all that a config may name without a module path."""
     return sorted({*SHIPPED, *installed(GROUP)})
 
 
 def method_settings(name: str) -> type[MethodSettings]:
-    """The settings of a method; of a shipped one without importing its code."""
+    """Return the settings of a method. A shipped method's code is not imported."""
     if name in SHIPPED:
         module = importlib.import_module(f"{GROUP}.{name}.settings")
         found: type[MethodSettings] = module.Settings
@@ -64,22 +64,22 @@ class MethodSettings(Settings):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """What a rule chose in this run, with its reason, by the setting's name."""
+        """Return what a rule chose in this run, with its reason, by the setting's name."""
         return {}
 
     def libraries(self, private_training: bool) -> list[str]:
-        """The modules that every host needs beside the method's own, to be imported once."""
+        """Return the modules that every host needs beside the method's own, to be imported once."""
         # torch._dynamo is loaded with the first gradient of a sample
         return ["torch._dynamo"] if private_training else []
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What helps where noise drowns the sums, for `securefg plan`."""
+        """Return what helps where noise drowns the sums, for `securefg plan`."""
         return ("more nodes", "a larger epsilon")
 
     @property
     def baseline(self) -> str:
-        """The method that shows what clients could train alone, for `securefg plan`."""
+        """Return the method that shows what clients could train alone, for `securefg plan`."""
         return ""
 
 
@@ -95,7 +95,7 @@ class WeightedSettings(MethodSettings):
 
     @property
     def is_weighted_by_nodes(self) -> bool:
-        """Whether a client counts by its number of nodes."""
+        """Return whether a client counts by its number of nodes."""
         chosen = "clients" if self._reason_to_count_alike else "nodes"
         return (self.weighting or chosen) == "nodes"
 
@@ -107,7 +107,7 @@ class WeightedSettings(MethodSettings):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The weighting, where a rule chose it."""
+        """Return the weighting, where a rule chose it."""
         if self.weighting is not None or not self._reason_to_count_alike:
             return {}
         return {"method.weighting": f"clients: {self._reason_to_count_alike}"}

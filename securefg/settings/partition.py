@@ -1,8 +1,8 @@
-"""What a configuration may say about who holds which nodes."""
+"""The settings of a partition: who holds which nodes."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -36,8 +36,14 @@ class SharesSettings(PartitionSettings):
     summary: ClassVar[str] = "overlapping random shares (FedGL)"
 
     name: Literal["shares"] = "shares"
-    shares: Annotated[tuple[Share, ...], Field(min_length=1)] = (0.3, 0.4, 0.5, 0.5, 0.6, 0.7)
-    overlap: Annotated[float, Field(ge=0, le=1)] | None = None
+    shares: tuple[Share, ...] = Field(
+        (0.3, 0.4, 0.5, 0.5, 0.6, 0.7),
+        min_length=1,
+        description="share of the nodes that each client samples",
+    )
+    overlap: float | None = Field(
+        None, ge=0, le=1, description="share of the nodes that every client holds"
+    )
 
     def count_clients(self, num_nodes: int) -> int:
         """Return one client for every share."""
@@ -52,9 +58,13 @@ class PublicPrivateSettings(PartitionSettings):
     )
 
     name: Literal["public_private"] = "public_private"
-    num_clients: Annotated[int, Field(ge=1)] = 4
-    public_share: Annotated[float, Field(ge=0, le=1)] = 0.4
-    selection: Literal["random", "top_degree"] = "random"
+    num_clients: int = Field(4, ge=1, description="number of clients")
+    public_share: float = Field(
+        0.4, ge=0, le=1, description="share of the nodes that all clients hold"
+    )
+    selection: Literal["random", "top_degree"] = Field(
+        "random", description="how public nodes are chosen"
+    )
 
 
 class OneNodeSettings(PartitionSettings):
@@ -77,8 +87,8 @@ class LouvainSettings(PartitionSettings):
     disjoint: ClassVar[bool] = True
 
     name: Literal["louvain"] = "louvain"
-    num_clients: Annotated[int, Field(ge=1)] = 10
-    resolution: Annotated[float, Field(gt=0)] = 1.0
+    num_clients: int = Field(10, ge=1, description="number of clients")
+    resolution: float = Field(1.0, gt=0, description="larger values give smaller communities")
 
 
 class DirichletSettings(PartitionSettings):
@@ -88,9 +98,11 @@ class DirichletSettings(PartitionSettings):
     disjoint: ClassVar[bool] = True
 
     name: Literal["dirichlet"] = "dirichlet"
-    num_clients: Annotated[int, Field(ge=1)] = 10
-    alpha: Annotated[float, Field(gt=0)] = 0.5
-    min_nodes: Annotated[int, Field(ge=1)] = 10
+    num_clients: int = Field(10, ge=1, description="number of clients")
+    alpha: float = Field(
+        0.5, gt=0, description="concentration: smaller values give clients more different classes"
+    )
+    min_nodes: int = Field(10, ge=1, description="fewest nodes of a client")
 
 
 class MetisSettings(PartitionSettings):
@@ -100,7 +112,7 @@ class MetisSettings(PartitionSettings):
     disjoint: ClassVar[bool] = True
 
     name: Literal["metis"] = "metis"
-    num_clients: Annotated[int, Field(ge=1)] = 10
+    num_clients: int = Field(10, ge=1, description="number of clients")
 
 
 class RandomSettings(PartitionSettings):
@@ -110,7 +122,7 @@ class RandomSettings(PartitionSettings):
     disjoint: ClassVar[bool] = True
 
     name: Literal["random"] = "random"
-    num_clients: Annotated[int, Field(ge=1)] = 10
+    num_clients: int = Field(10, ge=1, description="number of clients")
 
 
 class GivenSettings(PartitionSettings):
@@ -119,6 +131,18 @@ class GivenSettings(PartitionSettings):
     summary: ClassVar[str] = "as the data come dealt out: twitch by country, folder by clients.csv"
 
     name: Literal["given"] = "given"
+
+
+class FeatureGroupSettings(PartitionSettings):
+    """A client per value of a category that the features have as columns of zeros and ones."""
+
+    summary: ClassVar[str] = "a client per value of a one-hot category, such as a dorm"
+    disjoint: ClassVar[bool] = True
+
+    name: Literal["feature_group"] = "feature_group"
+    first: int = Field(ge=0, description="the category's first column among the features")
+    count: int = Field(ge=1, description="number of its columns")
+    min_nodes: int = Field(30, ge=1, description="values of fewer nodes are with no client")
 
 
 SHIPPED: Final[dict[str, type[PartitionSettings]]] = {
@@ -132,6 +156,7 @@ SHIPPED: Final[dict[str, type[PartitionSettings]]] = {
         MetisSettings,
         RandomSettings,
         GivenSettings,
+        FeatureGroupSettings,
     )
 }
 

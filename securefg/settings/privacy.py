@@ -72,10 +72,14 @@ class FieldSettings(Settings):
 
     renamed: ClassVar[Mapping[str, str]] = {"per": "clip_per"}
 
-    mechanism: str
-    clip_l2: PositiveFloat | None = None
-    clip_per: Per | None = None
-    noise_multiplier: PositiveFloat | None = None
+    mechanism: str = Field(description="the field's defence")
+    clip_l2: PositiveFloat | None = Field(
+        None, description="the field's L2 bound; null: that of `privacy`"
+    )
+    clip_per: Per | None = Field(None, description="what is clipped; null: as `privacy` has it")
+    noise_multiplier: PositiveFloat | None = Field(
+        None, description="the field's noise over its sensitivity; null: that of `privacy`"
+    )
 
     @field_validator("mechanism")
     @classmethod
@@ -101,7 +105,7 @@ class PrivacySettings(Settings):
     target_epsilon: PositiveFloat | None = Field(
         None, description="epsilon of the whole run; the noise multiplier is computed from it"
     )
-    delta: float = Field(1e-5, gt=0, lt=1)
+    delta: float = Field(1e-5, gt=0, lt=1, description="delta of every claim")
     unit: Unit = Field("client", description="unit of protection of target_epsilon and budget")
     adjacency: Adjacency = Field(
         "replace_one", description="replace_one: sensitivity 2 clip_l2; zero_out: clip_l2"

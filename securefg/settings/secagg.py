@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, model_validator
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import Settings
@@ -56,10 +56,30 @@ class Threat:
         return math.floor((self.dropout + _ROUNDING) * num_clients)
 
     def least_cohort(self, planned: int) -> int:
-        """Fewer are never summed, where `planned` are to be asked: all but those that may fall
-        silent, and at least two who do not collude."""
+        """Return the fewest clients that are ever summed if `planned` are asked: all but those that
+        may fall silent, and at least two who do not collude."""
         everybody = self.population or planned
         return max(planned - self.num_dropped(planned), self.num_corrupt(everybody) + 2)
+
+
+class CommitteeSettings(Settings):
+    """The members that hold the seeds of all masks, in groups (docs/explanations/committee.md).
+
+    Every group holds one additive share. The server reads single uploads only together with one
+    member of each group, or with so many members that two lists can be signed.
+    """
+
+    members: tuple[int, ...] | None = Field(
+        None,
+        description="numbers of the clients that are members, group after group; by default drawn "
+        "from the enrolled identities",
+    )
+    colluding: int = Field(
+        1, ge=1, le=62, description="members that may collude with the server and learn nothing"
+    )
+    absent: int = Field(
+        1, ge=0, le=8, description="members that may fall silent while a sum is opened"
+    )
 
 
 class SecureAggregationSettings(Settings):
@@ -67,10 +87,16 @@ class SecureAggregationSettings(Settings):
 
     renamed: ClassVar[Mapping[str, str]] = {"fields": "masked_fields"}
 
+    form: Literal["session", "committee"] = Field(
+        "session",
+        description="session: all clients agree on masks in several exchanges; committee: every "
+        "client sends one message, and some clients open the sum",
+    )
+    committee: CommitteeSettings = CommitteeSettings()
     masked_fields: tuple[str, ...] | None = Field(
         None, description="Message.field names to mask; by default all that are sums"
     )
-    ring_bits: Literal[32, 64] = 32
+    ring_bits: Literal[32, 64] = Field(32, description="bits of a masked number")
     value_bound: PositiveFloat = Field(
         16.0, description="bound to which coordinates are clipped before quantisation"
     )
@@ -105,6 +131,14 @@ class SecureAggregationSettings(Settings):
         "skip", description="after an aborted round: continue with the next one, or end the run"
     )
 
+    @model_validator(mode="after")
+    def _committee_is_used(self) -> SecureAggregationSettings:
+        if self.form != "committee" and self.committee != CommitteeSettings():
+            raise ValueError(
+                f"committee: found settings beside form: {self.form}; expected form: committee"
+            )
+        return self
+
     def threat_among(self, population: int) -> Threat:
-        """Where the server picks whom to ask out of so many."""
+        """Return the threat if the server picks whom to ask out of so many."""
         return Threat(self.corrupt, self.dropout, population)

@@ -11,18 +11,19 @@ SUFFIX = ".yaml"
 
 
 def configs_folder() -> Path:
-    """Inside the package where it is installed, beside it in a checkout."""
+    """Return the folder of configs: inside the package if it is installed, beside it in a
+    checkout."""
     inside = Path(__file__).parents[1] / "configs"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "configs"
 
 
 def config_names() -> list[str]:
-    """The names of all shipped configs, sorted."""
+    """Return the names of all shipped configs, sorted."""
     return sorted(path.stem for path in configs_folder().glob(f"*{SUFFIX}"))
 
 
 def find_config(asked: Path) -> Path:
-    """A file as it is given; else the shipped config of that name."""
+    """Return a file as it is given, and otherwise the shipped config of that name."""
     name = asked.name.removesuffix(SUFFIX)
     shipped = configs_folder() / f"{name}{SUFFIX}"
     if asked.exists() and not asked.is_dir():
@@ -50,7 +51,7 @@ def _suggest_config(name: str) -> str:
 
 
 def first_comment(path: Path) -> str:
-    """What a config says of itself, for lists."""
+    """Return what a config says of itself, for lists."""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             return line.lstrip("# ").strip()

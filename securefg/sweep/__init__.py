@@ -1,4 +1,4 @@
-"""Sweeps: many points, each run once, in parallel processes; killed at any moment, it goes on."""
+"""Sweeps: many points, each run once, in parallel processes. A sweep that is killed can go on."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SECONDS_BETWEEN_TRIES = 0.1
 
 @dataclass(frozen=True)
 class Failure:
-    """A point that could not be finished; `details` has the traceback where it is a bug's."""
+    """A point that could not be finished. `details` has the traceback where it is a bug's."""
 
     key: str
     config_hash: str
@@ -35,9 +35,10 @@ class Failure:
 
 
 def find_run(root: Path, config_hash: str) -> RunFolder | None:
-    """The run of this hash, whatever its name; a finished one before any other.
+    """Return the run of this hash, whatever its name. A finished run comes before any other.
 
-    Raises where it was made when a setting had another default: then its hash is no longer its own.
+    Raise RunFolderError if it was made when a setting had another default: then its hash is no
+    longer its own.
     """
     whole = [path for path in root.glob(f"*-s*-{config_hash}") if not path.name.startswith(".")]
     found = [RunFolder(path) for path in sorted(whole) if (path / "config.yaml").is_file()]
@@ -48,7 +49,7 @@ def find_run(root: Path, config_hash: str) -> RunFolder | None:
 
 
 def _require_own(folder: RunFolder, config_hash: str) -> None:
-    """A folder is found by its name: what is in it must be of that config, too."""
+    """Raise RunFolderError unless the folder's content is of the config that its name promises."""
     found = {"config.yaml": folder.config().hash}
     if folder.finished:
         found["summary.json"] = folder.summary().config_hash
@@ -61,13 +62,14 @@ def _require_own(folder: RunFolder, config_hash: str) -> None:
 
 
 def find_runs(root: Path) -> dict[str, RunFolder]:
-    """Every finished run of a root, by its hash."""
+    """Return every finished run of a root, by its hash."""
     paths = sorted(path.parent for path in root.glob("*-s*-*/summary.json"))
     return {path.name.rpartition("-")[2]: RunFolder(path) for path in paths}
 
 
 def fault_of(folder: RunFolder, config_hash: str) -> str:
-    """Why a finished run is not taken for that of this config as it ended; empty where it is."""
+    """Return why a finished run is not taken for that of this config as it ended, or empty if it
+    is."""
     try:
         _require_own(folder, config_hash)
         require_as_it_ended(folder.path)
@@ -78,7 +80,7 @@ def fault_of(folder: RunFolder, config_hash: str) -> str:
 
 @contextmanager
 def locked(root: Path, config_hash: str, give_up: Callable[[], bool]) -> Iterator[bool]:
-    """Hold a point for this process; False where `give_up` came first.
+    """Hold a point for this process. Yield False if `give_up` came first.
 
     The lock is the kernel's: it ends with the process, however that ends, and no sooner. A second
     sweep that wants the same point waits here, then finds it finished.
@@ -115,7 +117,7 @@ def forget_failure(root: Path, config_hash: str) -> None:
 
 
 def read_failures(root: Path) -> tuple[Failure, ...]:
-    """Every point that failed when it was last tried."""
+    """Return every point that failed when it was last tried."""
     paths = sorted((root / "failed").glob("*.json"))
     return tuple(Failure(**read_json(path)) for path in paths)
 
@@ -126,42 +128,43 @@ def _failure_path(root: Path, config_hash: str) -> Path:
 
 @dataclass(frozen=True)
 class Point:
-    """A config and what people call it; the config's hash says whether it has been done."""
+    """A config and what people call it. The config's hash says whether it has been done."""
 
     key: str
     config: RunConfig
 
     def below(self, root: Path) -> Point:
-        """The same point with its run folder in `root`."""
+        """Return the same point with its run folder in `root`."""
         output = self.config.output.model_copy(update={"root": root})
         return Point(self.key, self.config.model_copy(update={"output": output}))
 
 
 class Work(Protocol):
-    """What is done at every point. It travels to the workers, so it is a module's frozen class.
+    """A task that is done at every point. It travels to the workers, so it is a module's frozen
+    class.
 
     `execute` does what is missing and can be killed at any moment: called again it goes on, and
-    once `finished` says so it is never called again. It returns False where it was interrupted.
+    once `finished` says so it is never called again. It returns False if it was interrupted.
     """
 
     def finished(self, config: RunConfig) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
-        """Do what is missing; False where it was interrupted."""
+        """Do what is missing. Return False if it was interrupted."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Train: start the run, or resume what there is of it."""
+    """A task that trains: it starts the run, or resumes what there is of it."""
 
     def finished(self, config: RunConfig) -> bool:
-        """Whether the run of this config is finished."""
+        """Return whether the run of this config is finished."""
         folder = find_run(config.output.root, config.hash)
         return folder is not None and folder.finished
 
     def execute(self, config: RunConfig, observer: Observer) -> bool:
-        """Start or resume the run; False where it was interrupted."""
+        """Start or resume the run. Return False if it was interrupted."""
         folder = find_run(config.output.root, config.hash)
         if folder is not None:
             return launch.resume(folder, observer).summary is not None
@@ -170,7 +173,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class At:
-    """How far the point is; `rounds` is 0 until its first round is done."""
+    """A report of how far the point is. `rounds` is 0 until its first round is done."""
 
     round: int = 0
     rounds: int = 0
@@ -178,7 +181,7 @@ class At:
 
 @dataclass(frozen=True)
 class Ended:
-    """The point is done, was done already, was interrupted, or failed."""
+    """A report that the point is done, was done already, was interrupted, or failed."""
 
     how: Literal["done", "cached", "interrupted", "failed"]
     failure: Failure | None = None

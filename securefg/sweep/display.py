@@ -1,4 +1,4 @@
-"""What a sweep shows: a live table on a terminal, a line per point elsewhere, or nothing."""
+"""The display of a sweep: a live table on a terminal, a line per point elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @dataclass(frozen=True)
 class Running:
-    """A point that a worker is at; `rounds` is 0 until its first round is done."""
+    """A point that a worker is at. `rounds` is 0 until its first round is done."""
 
     key: str
     round: int
@@ -39,7 +39,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a sweep stands."""
+    """A status of a sweep."""
 
     total: int
     done: int
@@ -51,11 +51,11 @@ class Status:
 
     @property
     def ended(self) -> int:
-        """How many points have ended, in any way."""
+        """Return how many points have ended, in any way."""
         return self.done + self.cached + self.failed
 
     def words(self) -> str:
-        """`3 of 10 done (1 cached), 2 running, 0 failed, about 40 s left`."""
+        """Return `3 of 10 done (1 cached), 2 running, 0 failed, about 40 s left`."""
         cached = f" ({self.cached} cached)" if self.cached else ""
         left = (
             "" if self.seconds_left is None else f", about {seconds_text(self.seconds_left)} left"
@@ -84,7 +84,7 @@ def duration_text(seconds: float) -> str:
 
 
 class Display(Protocol):
-    """Shows where a sweep stands, again and again."""
+    """A display that shows where a sweep stands, again and again."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
@@ -93,7 +93,7 @@ class Display(Protocol):
 
 
 class Silence:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +105,7 @@ class Silence:
 
 
 def print_finished(console: Console, status: Status, told: int) -> int:
-    """Print a line per point that finished since `told`; return how many are told now."""
+    """Print a line per point that finished since `told`. Return how many are told now."""
     for line in status.finished_lines(told, console.width):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return len(status.finished)
@@ -119,7 +119,7 @@ class PlainLines(Silence):
         self._told, self._ended, self._last = 0, 0, time.monotonic()
 
     def show(self, status: Status) -> None:
-        """Print the points that finished; else the status if half a minute has passed."""
+        """Print the points that finished, and otherwise the status if half a minute has passed."""
         silent = time.monotonic() - self._last < SECONDS_BETWEEN_LINES
         if status.ended == self._ended and silent:
             return
@@ -157,5 +157,5 @@ class LiveTable(Silence):
 
 
 def display_for(console: Console) -> Display:
-    """A live table on a terminal, else plain lines."""
+    """Return a live table on a terminal, else plain lines."""
     return LiveTable(console) if console.is_terminal else PlainLines(console)

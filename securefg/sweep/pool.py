@@ -30,7 +30,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """How every point ended, by its key: nothing is missing from the three unless interrupted."""
+    """A record of how every point ended, by its key. No point is missing from the three unless
+    interrupted."""
 
     done: tuple[str, ...]
     cached: tuple[str, ...]
@@ -59,7 +60,7 @@ def sweep(
 
 @dataclass
 class Worker:
-    """One process and what it is at."""
+    """A process and what it is at."""
 
     pipe: Connection
     process: subprocess.Popen[bytes]
@@ -69,7 +70,7 @@ class Worker:
 
 
 class Pool:
-    """One sweep in progress."""
+    """A sweep in progress."""
 
     def __init__(
         self,
@@ -169,7 +170,8 @@ class Pool:
                 self._fail(news.failure)
 
     def _bury(self, worker: Worker) -> None:
-        """A worker died; its point goes on from its last checkpoint in another one."""
+        """Replace a worker that died. Its point goes on from its last checkpoint in another
+        worker."""
         self._workers.remove(worker)
         worker.pipe.close()
         code = worker.process.wait()
@@ -189,7 +191,7 @@ class Pool:
         keep_failure(self._root, failure)
 
     def _end_workers(self) -> None:
-        """Idle workers leave when told; whoever is still at work here is stopped at once."""
+        """Tell idle workers to leave, and stop busy workers at once."""
         for worker in self._workers:
             if worker.point is None:
                 self._tell(worker, None)
@@ -216,7 +218,7 @@ class Pool:
         )
 
     def _seconds_left(self, running: Sequence[Running]) -> float | None:
-        """Points are taken to last as long as those that ended did, on average."""
+        """Return the seconds left, if points last as long as those that ended did, on average."""
         if not self._durations:
             return None
         usual = sum(self._durations) / len(self._durations)
@@ -225,7 +227,8 @@ class Pool:
 
 
 def launch() -> tuple[Connection, subprocess.Popen[bytes]]:
-    """A worker on one end of a socket, in a session of its own: a terminal's Ctrl-C is ours."""
+    """Return a worker on one end of a socket, in a session of its own: a terminal's Ctrl-C is
+    ours."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-m", "securefg.sweep.worker", str(theirs.fileno())]
     path = os.pathsep.join(filter(None, sys.path))

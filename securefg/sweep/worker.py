@@ -27,7 +27,8 @@ SECONDS_BETWEEN_REPORTS = 0.5
 
 
 class Orders:
-    """What the parent says: points, then None. Silence for ever (it died) ends this process.
+    """A queue of what the parent says: points, then None. Silence for ever (it died) ends this
+    process.
 
     A thread listens, so that a stop is heard in the middle of a point, and so that a parent killed
     with SIGKILL takes its workers along: all that a run writes is whole or absent, so ending at
@@ -41,7 +42,7 @@ class Orders:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def next(self) -> Point | None:
-        """Wait for the next point; None where there are no more."""
+        """Wait for the next point, or None if there are no more."""
         return self._points.get()
 
     def _listen(self) -> None:
@@ -55,7 +56,7 @@ class Orders:
 
 
 class Reporter:
-    """Tells the parent the round, now and then."""
+    """A reporter that tells the parent the round, now and then."""
 
     def __init__(self, pipe: Connection, orders: Orders) -> None:
         self._pipe, self._orders = pipe, orders
@@ -72,7 +73,7 @@ class Reporter:
             self._pipe.send(At(report.round, self._rounds))
 
     def stop_requested(self) -> bool:
-        """Whether the parent has said that there are no more points."""
+        """Return whether the parent has said that there are no more points."""
         return self._orders.stopped
 
 
@@ -99,7 +100,7 @@ def perform(work: Work, point: Point, reporter: Reporter) -> Ended:
 
 
 def described(point: Point, error: Exception) -> Failure:
-    """A reason in one line; the traceback only where it is a bug's."""
+    """Return a reason in one line, with the traceback only if it is a bug's."""
     known = isinstance(error, SecurefgError)
     text = " ".join(str(error).split())
     return Failure(

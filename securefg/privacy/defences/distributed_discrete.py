@@ -3,7 +3,7 @@
 Every unit is clipped, put on a grid of step 1/scale, rounded at random, and given integer noise
 N_Z(0, sigma^2). `least_noises` honest survivors together carry z times the sensitivity, and no
 smaller cohort is unmasked. It protects one row, or one client's message, against all who see the
-sum; the single upload is protected by its masks, not by its noise.
+sum. The single upload is protected by its masks, not by its noise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMFORTABLE_SIGMA: Final = 2.0**14
 
 @dataclass(frozen=True)
 class DistributedDiscrete(NoisyUpload):
-    """A share of the noise at every client; only the sum carries it whole."""
+    """A share of the noise at every client. Only the sum carries the whole noise."""
 
     name = "distributed_discrete"
     label = "Noise under masks"
@@ -55,10 +55,13 @@ class DistributedDiscrete(NoisyUpload):
 
     @classmethod
     def settle(cls, asked: Asked) -> Self:
+        """Return the rule, with the number of noises that are sure to be in a sum and unknown to
+        its reader."""
         return replace(super().settle(asked), least_noises=asked.unknown_noises())
 
     @property
     def num_shares(self) -> int:
+        """Return how many clients' noises together are the claimed noise."""
         return self.least_noises
 
     def plan(self, values: Tensor) -> RoundingPlan:
@@ -89,7 +92,7 @@ class DistributedDiscrete(NoisyUpload):
 
         Rounding at random is floor(x + u) with u uniform. With the same u for both neighbours no
         coordinate moves by a whole step more than x does: c + sqrt(d), for every u, and the
-        divergence of mixtures is at most the largest of their parts'. Where rows are rounded again,
+        divergence of mixtures is at most the largest of their parts'. If rows are rounded again,
         the u differ, and so may the roundings: c + 2 sqrt(d).
         """
         slack = 1 if plan.beta == 0 else 2
@@ -100,8 +103,11 @@ class DistributedDiscrete(NoisyUpload):
         return self.noise_multiplier * self.sensitivity(plan) / math.sqrt(self.least_noises)
 
     def law(self, shape: torch.Size) -> Law:
-        """Two numbers of sigma steps are equal with a chance below 1 / (2 sqrt(pi) sigma), but for
-        noise of less than a step, where the most frequent number bounds it."""
+        """Return the law of the noise.
+
+        Two numbers of sigma steps are equal with a chance below 1 / (2 sqrt(pi) sigma), but for
+        noise of less than a step, where the most frequent number bounds it.
+        """
         dim = shape.numel() if self.per == "message" else shape[-1]
         single = max(0.5, self.local_stddev(self.plan_for(1)))
         equal = min(0.8, 1 / (2 * math.sqrt(math.pi) * single) + math.exp(-9 * single**2))
@@ -109,17 +115,18 @@ class DistributedDiscrete(NoisyUpload):
         return Law(sd, 1 / self.scale, math.log(equal), is_discrete=True)
 
     def unit_bound(self, dim: int) -> float:
+        """Return the L2 norm that no rounded unit of `dim` numbers passes."""
         return self.plan_for(dim).norm_bound / self.scale
 
     def multiplier(self, dim: int) -> float:
-        """1 / sqrt(2 rho): the Gaussian whose zCDP this is, with the gap between a sum of
-        discrete Gaussians and one discrete Gaussian counted in."""
+        """Return 1 / sqrt(2 rho), the multiplier of the Gaussian with this zCDP. The gap between a
+        sum of discrete Gaussians and one discrete Gaussian is counted in."""
         plan = self.plan_for(dim)
         sigma, bound = self.local_stddev(plan), sensitivity_l2(plan.norm_bound, self.adjacency)
         return 1 / math.sqrt(2 * rho_of_sum(bound, sigma, self.least_noises, plan.dim))
 
     def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
-        """The moves of all holders add up in one vector, which meets the noise of the sum."""
+        """Return the noise of the sum over the moves of all holders, which add up in one vector."""
         rows = self.rows_moved(influence, num_rows)
         plan = self.plan_for(dim if self.per == "message" else dim // num_rows)
         steps = self.widest(plan) * math.sqrt(rows)
@@ -131,7 +138,8 @@ class DistributedDiscrete(NoisyUpload):
         return Reach(1 / math.sqrt(2 * rho), removal=influence.moved is not None)
 
     def planned_reach(self, influence: Influence, holders: int, num_rows: int) -> Reach:
-        """What rounding adds to the distance, it adds to the noise that is sized for it."""
+        """Return the `reach` before a grid is chosen. Rounding adds as much to the distance as to
+        the noise that is sized for it."""
         if influence.rows == 0 or holders == 0:
             return Reach(None, 0)
         clip, widest = sensitivity_l2(self.clip_l2, self.adjacency), 2 * self.clip_l2
@@ -143,6 +151,7 @@ class DistributedDiscrete(NoisyUpload):
         return Reach(met, removal=influence.moved is not None)
 
     def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
+        """Raise PrivacyError, because a share of the noise protects only a masked sum."""
         raise PrivacyError("distributed noise protects only a masked sum; nothing was sent")
 
     def on_grid(self, plan: SumPlan) -> tuple[Self, Grid]:
@@ -188,11 +197,13 @@ class DistributedDiscrete(NoisyUpload):
         stream: Stream,
         grid: Grid,
     ) -> RingArray:
+        """Return the clipped, rounded and noised values as ring elements, a row per client."""
         return grid.ring.from_signed(_discrete(self, values, noise, clients, stream))
 
     def redraw(
         self, shape: torch.Size, noise: NoiseSource, clients: Clients, stream: Stream
     ) -> Tensor:
+        """Return the noise of an array of this shape, drawn again from the source."""
         plan = self.plan(torch.empty(shape))
         rows = (math.prod(shape) // plan.dim, plan.dim)
         draws = noise.random_bytes(clients, (*stream, "discrete"))
@@ -200,6 +211,7 @@ class DistributedDiscrete(NoisyUpload):
         return drawn.double().reshape(shape) / float(self.scale)
 
     def words(self) -> str:
+        """Return the rule in words."""
         return (
             f"each {self.per} clipped to L2 norm {self.clip_l2:g}; the sum carries discrete "
             f"Gaussian noise of {self.noise_multiplier:.4g} times the sensitivity"
@@ -207,6 +219,7 @@ class DistributedDiscrete(NoisyUpload):
 
     @classmethod
     def booked_words(cls, mechanism: Mechanism, clip_l2: float) -> str:
+        """Return a booked mechanism of this rule in words."""
         return (
             f"Each {mechanism.per} clipped to L2 norm {clip_l2:g}, under masks; the sum carries "
             f"discrete Gaussian noise, noise multiplier {mechanism.noise_multiplier:.4g}."
@@ -230,12 +243,17 @@ def _discrete(
     plan = rule.plan(values)
     units = clip_l2(values, rule.clip_l2, rule.per).reshape(-1, plan.dim).numpy()
     draws = noise.generator(clients, (*stream, "rounding"))
-    rounded = round_rows(units, plan, draws)
-    added = sample(
-        rule.local_stddev(plan), rounded.shape, noise.random_bytes(clients, (*stream, "discrete"))
-    )
-    return (rounded + added).reshape(len(values), -1)
+    bits, sigma = noise.random_bytes(clients, (*stream, "discrete")), rule.local_stddev(plan)
+    noisy, step = np.empty(units.shape, np.int64), max(1, BLOCK_NUMBERS // plan.dim)
+    for start in range(0, len(units), step):
+        part = noisy[start : start + step]
+        part[:] = round_rows(units[start : start + step], plan, draws)
+        part += sample(sigma, part.shape, bits)
+    return noisy.reshape(len(values), -1)
 
+
+BLOCK_NUMBERS: Final = 1 << 16
+"""So many numbers are rounded and noised at a time, to stay in the cache."""
 
 DEFAULT_BETA: Final = math.exp(-0.5)
 
@@ -248,7 +266,8 @@ _SLACK: Final = 1e-9
 
 @dataclass(frozen=True)
 class RoundingPlan:
-    """Rows of `dim` coordinates, clipped to `clip_l2`, times `scale`, rounded to integers."""
+    """A plan for rows of `dim` coordinates, clipped to `clip_l2`, times `scale`, rounded to
+    integers."""
 
     clip_l2: float
     scale: float
@@ -264,13 +283,14 @@ class RoundingPlan:
 
     @property
     def norm_bound(self) -> float:
-        """The L2 norm that no rounded row passes, in steps of the grid; with c = clip_l2 scale and
-        what float64 may add to it,
+        """Return the L2 norm that no rounded row passes, in steps of the grid.
 
-        min { c + sqrt(d),  sqrt(c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2)) }.
+        With c = clip_l2 scale and what float64 may add to it, the bound is
 
-        The first holds always; the second after trying again, at most a fraction beta of times.
-        It is the sensitivity that `rho_of_sum` takes where neighbours differ by one client.
+            min { c + sqrt(d),  sqrt(c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2)) }.
+
+        The first term holds always. The second holds after trying again, at most a fraction beta of
+        times. It is the sensitivity that `rho_of_sum` takes if neighbours differ by one client.
         """
         c, root = self.clip_l2 * self.scale * (1 + _SLACK), math.sqrt(self.dim)
         always = c + root
@@ -283,12 +303,12 @@ class RoundingPlan:
 def round_rows(
     rows: NDArray[np.floating[Any]], plan: RoundingPlan, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Round scale * row up or down at random, without bias; again while a row passes the bound.
+    """Round scale * row up or down at random, without bias, and again while a row passes the bound.
 
     The bound holds for every outcome of `rng`, and the privacy proof asks for no more: this
     randomness keeps the mean honest and protects nothing, so it need not be a CSPRNG. With beta 0
-    the bound holds by arithmetic and no row is tried again: where neighbours' distances count,
-    both must be rounded by the same draws.
+    the bound holds by arithmetic and no row is tried again: where neighbours' distances count, both
+    must be rounded by the same draws.
     """
     scaled = np.asarray(rows, np.float64) * plan.scale
     _require_clipped(scaled, plan)

@@ -4,8 +4,8 @@
 
 Abadi et al. 2016, "Deep Learning with Differential Privacy", Algorithm 1, in the form with Poisson
 samples and a fixed denominator. It protects one SAMPLE of a client, against everybody who sees the
-weights after any step; not the client, and not what else is computed from the sample. All clients
-of a host train at once: the first axis is the client.
+weights after any step. It does not protect the client, nor anything else that is computed from the
+sample. All clients of a host train at once: the first axis is the client.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from securefg.protocol.codec import Clients
 
 @dataclass(frozen=True)
 class DpSgd(PrivateTraining):
-    """Weights that Poisson-sampled, clipped and noised steps made."""
+    """A training whose weights come from Poisson-sampled, clipped and noised steps."""
 
     name = "dp_sgd"
     label = "DP-SGD"
@@ -53,6 +53,8 @@ class DpSgd(PrivateTraining):
         clients: Clients,
         round: int,
     ) -> Weights:
+        """Take the planned steps with the weights of all clients, (K, …) each, and return the new
+        weights."""
         stream = (self.name, round)
         return train(weights, samples, loss, self.plan, noise, clients, stream).weights
 
@@ -65,6 +67,7 @@ class DpSgd(PrivateTraining):
         clients: Clients,
         round: int,
     ) -> None:
+        """Take the planned steps with one client's module, in place."""
         train_module(
             module,
             inputs,
@@ -78,19 +81,23 @@ class DpSgd(PrivateTraining):
 
     @classmethod
     def adopt(cls, module: nn.Module) -> None:
+        """Put a module into the state in which it trains. Raise ConfigError if a layer has no
+        gradient for every sample."""
         watch(module).remove_hooks()
 
     @classmethod
     def refuse_module(
         cls, model: str, module: nn.Module, inputs: tuple[Tensor, ...], num_classes: int
     ) -> None:
+        """Raise ConfigError unless the module's gradients of a sample are that sample's alone."""
         refuse_where_gradients_are_not_the_samples(model, module, inputs, num_classes)
 
     def fact(self, field: str, dim: int, num_rows: int, protects: bool) -> Mechanism:
-        """All steps of a round; the rows are the samples. Without noise, no bound.
+        """Return the mechanism for all steps of a round, whose rows are the samples. Without noise
+        there is no bound.
 
-        These rows do not lie side by side, as those of an upload do, so z / sqrt(n) is no bound
-        for the client: that is `steps_per_client`.
+        These rows do not lie side by side, as those of an upload do, so z / sqrt(n) is no bound for
+        the client: that is `steps_per_client`.
         """
         return Mechanism(
             field=field,
@@ -106,7 +113,8 @@ class DpSgd(PrivateTraining):
         )
 
     def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
-        """One sample's gradient moves a step by C, r samples' by r C, whichever are drawn."""
+        """Return the noise that a node or an edge meets. One sample's gradient moves a step by C,
+        and r samples' by r C, whichever are drawn."""
         rows = self.num_samples if influence.rows is None else min(influence.rows, self.num_samples)
         if not self.plan.noise_multiplier:
             return NO_BOUND
@@ -114,6 +122,7 @@ class DpSgd(PrivateTraining):
         return Reach(self.plan.noise_multiplier / rows, holders, sampling, removal=True)
 
     def words(self) -> str:
+        """Return the rule in words."""
         return (
             f"trained in {self.plan.num_steps} steps with each sample's gradient clipped to L2 "
             f"norm {self.plan.clip_l2:g} and noise of {self.plan.noise_multiplier:.4g} times that"
@@ -122,13 +131,14 @@ class DpSgd(PrivateTraining):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Every client's new weights, (K, …) each, and what a sample of it is charged."""
+    """A training's result: every client's new weights, (K, …) each, and the charge of a sample."""
 
     weights: Weights
     plan: TrainingPlan
 
     @property
     def steps(self) -> Composition:
+        """Return the composition that one sample is charged."""
         return self.plan.steps_per_sample()
 
 
@@ -141,10 +151,11 @@ def train(
     clients: Clients,
     name: tuple[str | int, ...],
 ) -> Trained:
-    """w := w - lr / (q n) (sum_{i drawn} g_i min(1, C / |g_i|) + N(0, z^2 C^2)), step after step.
+    """Take the steps w := w - lr / (q n) (sum_{i drawn} g_i min(1, C / |g_i|) + N(0, z^2 C^2)).
 
-    Divided by the expected number of samples, never the drawn one, which nobody may learn. `noise`
-    also draws the samples: amplification counts only while they are secret.
+    Steps are divided by the expected number of samples, never by the drawn number, which nobody may
+    learn. `noise` also draws the samples: amplification counts only while they are secret. Return
+    the new weights with the plan.
     """
     for step in range(plan.num_steps):
         clipped = clip_l2(per_sample_gradients(weights, samples, loss), plan.clip_l2, "row")
@@ -166,7 +177,8 @@ def train_module(
     clients: Clients,
     name: tuple[str | int, ...],
 ) -> None:
-    """The same steps for one client's module of any kind, in place; Opacus gives the gradients.
+    """Take the same steps with one client's module of any kind, in place. Opacus gives the
+    gradients.
 
     inputs       the first is (n, …), a row per sample; the others are passed on as they are
     num_samples  the public number by which steps are divided, at least n
@@ -192,11 +204,11 @@ def train_module(
 
 
 def watch(module: nn.Module) -> Any:
-    """The module under Opacus' hooks, which give every sample's gradient; `ConfigError` where they
-    cannot.
+    """Return the module under Opacus' hooks, which give every sample's gradient. Raise
+    `ConfigError` if they cannot.
 
-    Only what has weights itself is in training, where the hooks listen: dropout would draw from a
-    stream that nobody named.
+    Only modules with weights of their own are in training, where the hooks listen: dropout would
+    draw from a stream that nobody named.
     """
     from opacus import GradSampleModule  # an expensive import that other runs need not pay for
 
@@ -210,7 +222,8 @@ def watch(module: nn.Module) -> Any:
 
 
 def _grad_samples(module: nn.Module, count: int) -> Tensor:
-    """(1, n, P): Opacus' gradients of every sample, all weights that are trained in one row."""
+    """Return (1, n, P): Opacus' gradients of every sample, all weights that are trained in one
+    row."""
     parts = []
     for parameter in _trained(module):
         found = getattr(parameter, "grad_sample", None)
@@ -221,12 +234,13 @@ def _grad_samples(module: nn.Module, count: int) -> Tensor:
 
 
 def _trained(module: nn.Module) -> list[nn.Parameter]:
-    """What is frozen gets no noise either: it stays as it was sent."""
+    """Return the parameters that are trained. A frozen parameter gets no noise and stays as it was
+    sent."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
 def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -> Tensor:
-    """(K, n, P): the gradient of every sample of every client, all weights in one vector."""
+    """Return (K, n, P): the gradient of every sample of every client, all weights in one vector."""
     # The first use of torch.func loads PyTorch's compiler, which other runs need not pay for.
     from torch.func import grad, vmap
 
@@ -245,13 +259,14 @@ def _drawn(
     clients: Clients,
     name: tuple[str | int, ...],
 ) -> Tensor:
-    """(K, n): which samples a step uses. A normal lies below Phi^-1(q) with probability q."""
+    """Return (K, n): which samples a step uses. A normal lies below Phi^-1(q) with probability
+    q."""
     shape = samples.inputs.shape[:2]
     return noise.normal(shape, clients, name) < float(ndtri(plan.sampling))
 
 
 def _moved(weights: Weights, direction: Tensor, rate: float) -> Weights:
-    """Every client's weights, moved against its direction, (K, P)."""
+    """Return every client's weights, moved against its direction, (K, P)."""
     parts = torch.split(direction, [w[0].numel() for w in weights], dim=1)
     return tuple(
         w - (rate * part.reshape(w.shape)).to(w.dtype)

@@ -2,7 +2,7 @@
 
 S is the sensitivity of the unit: 2C where a value is replaced, C where it is zeroed out, or
 `moved_l2` where a method proves how far a node moves its message. It protects one row, or one
-client's whole message, against everybody who sees the upload, per release; the ledger composes the
+client's whole message, against everybody who sees the upload, per release. The ledger composes the
 releases, exactly (Balle and Wang 2018, Dong et al. 2019).
 """
 
@@ -33,7 +33,7 @@ TAILS: Final = 8
 
 @dataclass(frozen=True)
 class LocalGaussian(NoisyUpload):
-    """Noise that suffices alone: every single upload is protected.
+    """A noise that suffices alone: every single upload is protected.
 
     The sum is rounded to a grid of about sigma / 2^10, which is post-processing and costs no
     privacy. Without it, the low bits of a float tell which numbers the value plus a float of the
@@ -50,26 +50,27 @@ class LocalGaussian(NoisyUpload):
 
     @property
     def sensitivity(self) -> float:
-        """What the noise is sized for: how far the unit can move the value."""
+        """Return the distance that the noise is sized for: how far the unit can move the value."""
         clipped = sensitivity_l2(self.clip_l2, self.adjacency)
         return clipped if self.moved_l2 is None else min(self.moved_l2, self.widest)
 
     @property
     def widest(self) -> float:
-        """The farthest that any two clipped values lie apart."""
+        """Return the farthest that any two clipped values lie apart."""
         return 2 * self.clip_l2
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise on every number."""
+        """Return the standard deviation of the noise on every number."""
         return self.noise_multiplier * self.sensitivity
 
     @property
     def grid_step(self) -> float:
-        """The power of two, near sigma / 2^GRID_BITS, whose multiples leave a client."""
+        """Return the power of two, near sigma / 2^GRID_BITS, whose multiples leave a client."""
         return 2.0 ** (math.floor(math.log2(self.sigma)) - GRID_BITS)
 
     def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
+        """Return clip(x, C) + N(0, sigma^2), rounded to the grid unless the noise is seeded."""
         clipped = clip_l2(values, self.clip_l2, self.per)
         normals = noise.normal(values.shape, clients, stream).to(clipped.device)
         noisy = clipped.add_(normals, alpha=self.sigma)
@@ -78,27 +79,34 @@ class LocalGaussian(NoisyUpload):
         return noisy.div_(self.grid_step).round_().mul_(self.grid_step).to(values.dtype)
 
     def law(self, shape: torch.Size) -> Law:
+        """Return the law of the noise: Gaussian of standard deviation sigma, on the grid."""
         equal = math.log(1 / (2 * math.sqrt(math.pi) * self.sigma / self.grid_step))
         return Law(self.sigma, self.grid_step, equal)
 
     def multiplier(self, dim: int) -> float:
-        """The noise over the clip's sensitivity, whatever the noise is sized for."""
+        """Return the noise over the clip's sensitivity, whatever the noise is sized for."""
         if self.moved_l2 is None:
             return self.noise_multiplier
         return self.sigma / sensitivity_l2(self.clip_l2, self.adjacency)
 
     def noise_met(self, influence: Influence, holders: int, dim: int, num_rows: int) -> Reach:
-        """A clipped message, or row, lies in a ball of radius C before and after, so that any
-        change moves it by at most 2C, and r rows by 2C sqrt(r)."""
+        """Return the noise that a node or an edge meets.
+
+        A clipped message, or row, lies in a ball of radius C before and after, so that any change
+        moves it by at most 2C, and r rows by 2C sqrt(r).
+        """
         distance = self.widest * math.sqrt(self.rows_moved(influence, num_rows))
         if influence.moved_l2 is not None:
             distance = min(distance, influence.moved_l2)
         return Reach(self.sigma / distance, holders, removal=influence.moved is not None)
 
     def largest(self, bound: float) -> float:
+        """Return the largest number that an upload may hold: the clip plus `TAILS` standard
+        deviations."""
         return self.clip_l2 + TAILS * self.sigma
 
     def words(self) -> str:
+        """Return the rule in words."""
         return (
             f"each {self.per} clipped to L2 norm {self.clip_l2:g}, "
             f"Gaussian noise of standard deviation {self.sigma:.4g} added"
@@ -106,6 +114,7 @@ class LocalGaussian(NoisyUpload):
 
     @classmethod
     def booked_words(cls, mechanism: Mechanism, clip_l2: float) -> str:
+        """Return a booked mechanism of this rule in words."""
         assert mechanism.noise_multiplier is not None
         words = cls(
             clip_l2=clip_l2,

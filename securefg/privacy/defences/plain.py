@@ -1,6 +1,6 @@
 """No defence: y = x. It protects nothing, and the ledger books epsilon = infinity.
 
-Under masks the server reads a sum in place of single values; the sum is exact.
+Under masks the server reads a sum in place of single values. The sum is exact.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ class Plain(Defence):
 
     @classmethod
     def settle(cls, asked: Asked) -> Self:
+        """Return the rule, which has no settings."""
         return cls()
 
     def apply(self, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream) -> Tensor:
+        """Return the values unchanged."""
         return values
 
     def stddev(self, shape: torch.Size) -> float:
+        """Return 0, because nothing is added."""
         return 0.0
 
     def fact(self, field: str, dim: int, num_rows: int, protects: bool) -> Mechanism:
+        """Return a mechanism without noise, for which every epsilon is infinite."""
         return Mechanism(field=field, rule=self.name)
 
     def words(self) -> str:
+        """Return the rule in words."""
         return "sent as it is"
 
 

@@ -17,8 +17,8 @@ WIDTH = 380.0
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """`style` names the CSS class of the sample: `s1` to `s7`, with `dashed` where the line is;
-    `sample` is drawn instead where it is given."""
+    """An entry of a legend. `style` names the CSS class of the sample: `s1` to `s7`, with `dashed`
+    if the line is. `sample` is drawn instead if it is given."""
 
     name: str
     style: str = ""
@@ -27,7 +27,8 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Cell:
-    """`raw` is what a download holds; `links` are (text, address) that follow the text."""
+    """A cell of a table. `raw` is what a download holds. `links` are (text, address) that follow
+    the text."""
 
     text: str
     raw: str = ""
@@ -36,13 +37,13 @@ class Cell:
 
     @property
     def value(self) -> str:
-        """What a download holds."""
+        """Return what a download holds."""
         return self.raw or self.text
 
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers of a drawing, for screen readers and downloads."""
+    """A table of the numbers of a drawing, for screen readers and downloads."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -75,7 +76,7 @@ CHARACTER = 6.2
 
 @dataclass(frozen=True)
 class Scale:
-    """Linear, from [low, high] to [start, end]; a single value lies in the middle."""
+    """A linear scale, from [low, high] to [start, end]. A single value lies in the middle."""
 
     low: float
     high: float
@@ -89,7 +90,8 @@ class Scale:
 
 
 def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten that cover [low, high], about `wanted` many."""
+    """Return multiples of 1, 2 or 5 times a power of ten that cover [low, high], about `wanted`
+    many."""
     if high <= low:
         pad = abs(low) / 2 or 0.5
         low, high = low - pad if low < 0 or not whole else low, high + pad
@@ -105,12 +107,13 @@ def _step(rough: float) -> float:
 
 
 def text_width(texts: list[str]) -> float:
-    """The width of the longest text at the charts' font size."""
+    """Return the width of the longest text at the charts' font size."""
     return CHARACTER * max((len(text) for text in texts), default=0)
 
 
 def every(count: int, room: float, needed: float) -> int:
-    """Label every n-th of `count` places, so that labels of `needed` pixels fit in `room`."""
+    """Return n so that labels at every n-th of `count` places, `needed` pixels each, fit in
+    `room`."""
     return max(1, math.ceil(count * needed / room)) if count else 1
 
 
@@ -122,7 +125,7 @@ ROOM = 0.04
 
 @dataclass(frozen=True)
 class Axis:
-    """Places along one side of a drawing.
+    """An axis: places along one side of a drawing.
 
     marks    (value, text) of what is written beside it
     breaks   places where the axis is cut: what lies beyond is zero or infinity
@@ -136,7 +139,7 @@ class Axis:
     breaks: tuple[float, ...] = ()
 
     def __call__(self, value: float) -> float:
-        """Values beyond the axis lie at its ends."""
+        """Return the place of a value. Values beyond the axis lie at its ends."""
         if self.logarithmic:
             if value <= 0:
                 return self.start
@@ -154,7 +157,8 @@ def linear_axis(
     text: Callable[[float], str],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Axis:
-    """Covers all values between round numbers, with some room at both ends, within `bounds`."""
+    """Return an axis of all values between round numbers, with room at both ends, within
+    `bounds`."""
     known = [min(max(value, bounds[0]), bounds[1]) for value in values] or [0.0, 1.0]
     room = ROOM * (max(known) - min(known))
     room = room or abs(known[0]) / 2 or 0.5  # around a single value
@@ -171,7 +175,7 @@ def log_axis(
     text: Callable[[float], str],
     marks: Sequence[float] | None = None,
 ) -> Axis:
-    """Zero and infinity lie apart, each only where a value is there.
+    """Return a logarithmic axis. Zero and infinity lie apart, each only if a value is there.
 
     marks    written along the axis as far as they fit; not given: 1, 2 and 5 times powers of ten
     """
@@ -196,7 +200,8 @@ def log_axis(
 
 
 def decades(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten around [low, high]; powers alone where those are many."""
+    """Return 1, 2 and 5 times powers of ten around [low, high], or powers alone if those are
+    many."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1.0,) if last - first > 3 else (1.0, 2.0, 5.0)
     every = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -206,7 +211,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def _that_fit(values: list[float], axis: Axis, text: Callable[[float], str]) -> list[float]:
-    """From the first on, those whose text does not touch the one before."""
+    """Return from the first on the values whose text does not touch the text before."""
     chosen: list[float] = []
     for value in values:
         width = CHARACTER * len(text(value)) + 4
@@ -216,8 +221,8 @@ def _that_fit(values: list[float], axis: Axis, text: Callable[[float], str]) -> 
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """`<tag …>children</tag>`; text and attributes are escaped, `class_` and `text_anchor` become
-    `class` and `text-anchor`."""
+    """Return `<tag …>children</tag>`. Text and attributes are escaped. `class_` and `text_anchor`
+    become `class` and `text-anchor`."""
     written = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
     inside = "".join(escape(child) for child in children)
     return Markup(f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>")
@@ -226,7 +231,7 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 def canvas(
     height: float, label: str, parts: Iterable[Markup], width: float = WIDTH, role: str = "img"
 ) -> Markup:
-    """The drawing as a whole; `label` is what a screen reader says of it.
+    """Return the drawing as a whole. `label` is what a screen reader says of it.
 
     role    `group` where single marks can be reached, `img` where the drawing is one picture
     """
@@ -235,12 +240,12 @@ def canvas(
 
 
 def coordinate(value: float) -> str:
-    """A tenth of a pixel is enough, and short."""
+    """Return a coordinate to a tenth of a pixel, which is enough and short."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def title(text: str) -> Markup:
-    """A tooltip."""
+    """Return a tooltip."""
     return element("title", text)
 
 
@@ -258,7 +263,7 @@ _OPENING = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def standalone(figure: Figure) -> str:
-    """The drawing at its own size; a legend that is too wide goes on below itself."""
+    """Return the drawing at its own size. A legend that is too wide goes on below itself."""
     found = _OPENING.match(figure.svg)
     assert found is not None, "canvas() begins with the size"
     width, height = float(found[1]), float(found[2])

@@ -33,7 +33,7 @@ MAX_TOOLTIPS = 160
 
 @dataclass(frozen=True)
 class Series:
-    """One line; None leaves a gap. `colour` counts from 1, `dashed` helps where colours do not."""
+    """A line. None leaves a gap. `colour` counts from 1, `dashed` helps where colours do not."""
 
     name: str
     values: tuple[float | None, ...]
@@ -42,13 +42,13 @@ class Series:
 
     @property
     def style(self) -> str:
-        """The CSS class of the line."""
+        """Return the CSS class of the line."""
         return f"s{self.colour} dashed" if self.dashed else f"s{self.colour}"
 
 
 @dataclass(frozen=True)
 class LineChart:
-    """Series over the same rounds.
+    """A chart of series over the same rounds.
 
     best      the round to mark
     drops     how many clients dropped out, by round
@@ -144,7 +144,7 @@ def _unbroken(
 
 
 def _drops(chart: LineChart, x: Scale) -> Iterator[Markup]:
-    """Crosses on the lower edge."""
+    """Yield crosses on the lower edge."""
     base = HEIGHT - BOTTOM
     strokes = [
         f"M{coordinate(x(r) - 3)} {coordinate(base - 3)}l6 6m0-6l-6 6" for r, _ in chart.drops
@@ -154,7 +154,7 @@ def _drops(chart: LineChart, x: Scale) -> Iterator[Markup]:
 
 
 def _tooltips(chart: LineChart, x: Scale) -> Iterator[Markup]:
-    """Invisible columns, each with the numbers of its round."""
+    """Yield invisible columns, each with the numbers of its round."""
     stride = -(-len(chart.rounds) // MAX_TOOLTIPS)
     chosen = sorted({*range(0, len(chart.rounds), stride), len(chart.rounds) - 1})
     places = [x(chart.rounds[i]) for i in chosen]
@@ -189,7 +189,7 @@ def _whole(value: float) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """`colour` is that of all its parts; 0: every part has its own."""
+    """A row of bars. `colour` is that of all its parts. With 0 every part has its own."""
 
     label: str
     values: tuple[float, ...]
@@ -198,7 +198,7 @@ class Row:
 
 @dataclass(frozen=True)
 class BarChart:
-    """`parts` names the values of a row, in the order of the colours."""
+    """A bar chart. `parts` names the values of a row, in the order of the colours."""
 
     label: str
     rows: tuple[Row, ...]
@@ -260,7 +260,9 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class HeatMap:
-    """values   what the cells say
+    """A heat map.
+
+    values      what the cells say
     shares      how strong they are, relative to the largest
     """
 
@@ -311,7 +313,7 @@ def _labels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
 
 
 def _levels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
-    """One path for all cells of a shade: thousands of cells stay a small file."""
+    """Yield one path for all cells of a shade, so that thousands of cells stay a small file."""
     largest = max(share for row in chart.shares for share in row) or 1.0
     by_level: dict[int, list[_Place]] = {}
     for i, row in enumerate(chart.shares):
@@ -345,7 +347,7 @@ def _cell_tips(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as CSV in which no cell is a formula; None is an empty cell."""
+    """Return a table as CSV in which no cell is a formula. None is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in (columns, *rows):
@@ -354,7 +356,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def line_numbers(chart: LineChart) -> str:
-    """The values of all series as CSV, a row per round."""
+    """Return the values of all series as CSV, a row per round."""
     columns = ("round", *(series.name for series in chart.series))
     values = zip(*(series.values for series in chart.series), strict=True)
     return csv_text(columns, ((r, *v) for r, v in zip(chart.rounds, values, strict=True)))
@@ -363,14 +365,14 @@ def line_numbers(chart: LineChart) -> str:
 def bar_figure(
     title: str, caption: str, chart: BarChart, legend: tuple[LegendEntry, ...] = ()
 ) -> Figure:
-    """The chart with its numbers as CSV."""
+    """Return the chart with its numbers as CSV."""
     columns = (chart.axis or chart.row_word, *chart.parts)
     numbers = csv_text(columns, ((row.label, *row.values) for row in chart.rows))
     return Figure(title, caption, draw_bars(chart), legend, csv=numbers)
 
 
 def map_figure(title: str, caption: str, chart: HeatMap) -> Figure:
-    """The heat map with its numbers as CSV."""
+    """Return the heat map with its numbers as CSV."""
     columns = (chart.row_word, *(f"{chart.axis} {name}" for name in chart.columns))
     rows = zip(chart.rows, chart.values, strict=True)
     numbers = csv_text(columns, ((name, *values) for name, values in rows))

@@ -1,4 +1,4 @@
-"""Measured points in a plane: intervals, lines, levels, bands; every point says its numbers."""
+"""Measured points in a plane: intervals, lines, levels, bands. Every point says its numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PATHS = {
 
 @dataclass(frozen=True)
 class Mark:
-    """One measured point. `x` may be infinity; `link` is where its numbers come from.
+    """A measured point. `x` may be infinity. `link` is where its numbers come from.
 
     each    the single values whose mean it is
     tone    bad: stands out in red; chosen: ringed
@@ -57,7 +57,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Trace:
-    """Points of one kind, from left to right, joined by a line or not."""
+    """A trace of points of one kind, from left to right, joined by a line or not."""
 
     name: str
     marks: tuple[Mark, ...]
@@ -68,7 +68,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Guide:
-    """A dashed level across the drawing, with its name; `tone` limit is drawn in red."""
+    """A dashed level across the drawing, with its name. `tone` limit is drawn in red."""
 
     name: str
     value: float
@@ -78,7 +78,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Side:
-    """What one axis shows.
+    """A description of what one axis shows.
 
     marks    written along a logarithmic axis
     covered  values that are always on the axis
@@ -115,7 +115,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes on a canvas of this size."""
+    """A pair of axes on a canvas of this size."""
 
     x: Axis
     y: Axis
@@ -145,7 +145,8 @@ def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup
 
 
 def _crowd(plot: Plot) -> float:
-    """1 where two traces share a place on a logarithmic axis, else 0: no need to step aside."""
+    """Return 1 where two traces share a place on a logarithmic axis, else 0: no need to step
+    aside."""
     if not plot.x.logarithmic or plot.diagonal:
         return 0.0
     seen = [x for trace in plot.traces for x in {mark.x for mark in trace.marks}]
@@ -196,7 +197,7 @@ def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
 
 
 def _band(plot: Plot, frame: Frame) -> Iterator[Markup]:
-    """Level at both ends, as far as the drawing goes."""
+    """Yield the band, level at both ends, as far as the drawing goes."""
     if not plot.band:
         return
     known = sorted(plot.band)
@@ -230,7 +231,8 @@ def _guide_lines(plot: Plot, frame: Frame) -> Iterator[Markup]:
 
 
 def _guide_names(plot: Plot, frame: Frame) -> Iterator[Markup]:
-    """Over their line, or under it where another name is near; readable over what is drawn."""
+    """Yield the guides' names over their lines, or under them if another name is near. They are
+    readable over what is drawn."""
     taken: list[float] = []
     for guide in sorted(plot.guides, key=lambda one: -one.value):
         y = frame.y(guide.value)
@@ -299,7 +301,7 @@ def _shape(shape: str, x: float, y: float) -> Markup:
 
 
 def sample(trace: Trace) -> Markup:
-    """The trace's line and shape, for the legend."""
+    """Return the trace's line and shape, for the legend."""
     line = [element("line", class_="line", x1=1, x2=23, y1=6, y2=6)] if trace.joined else []
     inner = [*line, _shape(trace.shape, 12, 6)]
     group = element("g", *inner, class_=f"point s{trace.colour}")
