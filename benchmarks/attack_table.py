@@ -2,7 +2,7 @@
 
     python benchmarks/attack_table.py made RUNS --json new.json            small synthetic graphs
     python benchmarks/attack_table.py cora RUNS --json new.json            FedGL on Cora
-    python benchmarks/attack_table.py classes RUNS --json new.json         docs/attack_classes.md
+    python benchmarks/attack_table.py classes RUNS --json new.json > page.md
     python benchmarks/attack_table.py made RUNS --json new.json --beside old.json > table.md
 
 Runs are made once and kept in RUNS; findings go to the JSON file. An older checkout's attacks are

@@ -1,6 +1,6 @@
-"""Write docs/benchmarks.md from stored rows.
+"""Write docs/research/benchmarks.md from stored rows.
 
-    python benchmarks/bench_page.py [ROWS] [--page docs/benchmarks.md]
+    python benchmarks/bench_page.py [ROWS] [--page docs/research/benchmarks.md]
 
 ROWS is benchmarks/rows.json unless another file is given. The script refuses, and exits 1, where a
 row misses its limit and `missed.json` has no explanation for it.
@@ -23,6 +23,8 @@ STORED, MISSED = HERE / "rows.json", HERE / "missed.json"
 HEAD = ("benchmark", "limit", "figure", "met", "command", "load", "took")
 PAGE = """# Benchmarks
 
+*For everybody who asks how fast securefg is.*
+
 Ratios against peers, and limits. `python benchmarks/bench_page.py` writes this page from
 `benchmarks/rows.json`, and `make bench-page` measures all rows before that. The machine has
 {cores} cores. Rows were measured at different times and versions.
@@ -36,14 +38,16 @@ before the work. The other limits were set from earlier figures with room, so th
 OpenFGL is the real library, version 1.1.0 from the package index, in an environment of its own.
 `make bench-check` compares the ratios of a new `make bench` with the stored ones and fails where
 one is less than half as good. [Growth](growth.md) tells how costs grow with sizes. More figures:
-[secure aggregation](secagg_benchmarks.md), [FLARE](flare.md), [nFedGNN](nfedgnn.md),
-[FedGL](fedgl.md).
+[secure aggregation](secagg_benchmarks.md), [FLARE](flare_measured.md),
+[nFedGNN](../reference/nfedgnn.md), [FedGL](../reference/fedgl.md).
 
 {table}
 
 ## Missed limits
 
 {missed}
+
+Next: [how costs grow](growth.md)
 """
 
 
@@ -87,7 +91,7 @@ def page_text(outcomes: Mapping[str, Outcome], explanations: Mapping[str, str]) 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows", type=Path, nargs="?", default=STORED)
-    parser.add_argument("--page", type=Path, default=Path("docs/benchmarks.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/research/benchmarks.md"))
     asked = parser.parse_args()
     outcomes = read_outcomes(asked.rows)
     if not outcomes:

@@ -2,8 +2,8 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/colluding_recipients.py
 
-Prints the figures of docs/masking.md: k colluding clients have k sums of the others' h_j, and know
-the weights, which every client was told to form its parts.
+Prints the figures of docs/research/masking_figures.md: k colluding clients have k sums of the
+others' h_j, and know the weights, which every client was told to form its parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How CPU-seconds and peak memory of `run`, `audit` and `curve` grow with sizes.
 
     python benchmarks/growth.py [--axes nodes clients ...] [--largest 1000000]
-    python benchmarks/growth.py --page docs/growth.md      write the page from what was measured
+    python benchmarks/growth.py --page docs/research/growth.md      write the page
 
 Every measurement is the command itself with `--profile`, in a process of its own. The figures go to
 benchmarks/growth_rows.json, where a repeated measurement replaces the older one. An exponent is the

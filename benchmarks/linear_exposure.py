@@ -2,9 +2,9 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/linear_exposure.py
 
-Prints the figures of docs/masking.md. `exposed` is the share of contributions that the adversary
-gets exactly from the sums it was sent. On a busy machine one thread factorises ten times as fast
-as two that wait for each other.
+Prints the figures of docs/research/masking_figures.md. `exposed` is the share of contributions
+that the adversary gets exactly from the sums it was sent. On a busy machine one thread factorises
+ten times as fast as two that wait for each other.
 """
 
 from __future__ import annotations

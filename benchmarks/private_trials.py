@@ -4,7 +4,8 @@
 
 Exact Gaussian noise for node epsilon 8 and 1 at delta 1/n, no channel. Graphs: class years at
 Amherst (4 Louvain silos, k = 100) and Johns Hopkins (30 random silos, k = 6), and a drawn network
-of six classes (10 random silos, k = 12). Test nodes are never looked at. See docs/private.md.
+of six classes (10 random silos, k = 12). Test nodes are never looked at.
+See docs/reference/private.md.
 """
 
 from __future__ import annotations

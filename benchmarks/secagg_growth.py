@@ -37,13 +37,14 @@ from securefg.secagg.derive import (
     Purpose,
     first_link,
     hybrid_link,
+    mask_confirmation,
     ratcheted,
     session_root,
 )
 from securefg.secagg.graph import LEAST_DEGREE, choose
 from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
 from securefg.secagg.keys import FORMAT, Identity
-from securefg.secagg.links import NO_CIPHERTEXT
+from securefg.secagg.links import NO_OFFER, mask_link
 from securefg.secagg.messages import Advertise, Again, Deliver, Roster, Survivors, Unmask
 from securefg.secagg.ring import RingArray, from_bytes, from_ring
 from securefg.secagg.secret import Secret
@@ -189,8 +190,15 @@ class LoneClient:
             about = (sender, self.number, self._box_key, self.session.seats.id)
             self._links[sender], ciphertext = self.others.link(*about)
             sent.append(ciphertext)
-        masks = [encapsulate(self._mask_key)[1] for _ in graph.behind(self.number)]
-        return sent, masks + [NO_CIPHERTEXT] * (graph.num_ahead - len(masks))
+        masks = [self._offer_of(sender) for sender in graph.behind(self.number)]
+        return sent, masks + [NO_OFFER] * (graph.num_ahead - len(masks))
+
+    def _offer_of(self, sender: int) -> bytes:
+        """What a client behind sends for the masks of the pair."""
+        encapsulated = encapsulate(self._mask_key)
+        agreed = self.others.masks[sender].exchange(self._mask_key)
+        link = mask_link(self.session.seats.id, agreed, encapsulated, sender, self.number)
+        return encapsulated[1] + mask_confirmation(link, sender, self.number)
 
     def _box(self, sender: int) -> bytes:
         """A sender's box in this session, of the next link of its chain."""

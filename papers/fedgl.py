@@ -164,7 +164,7 @@ def sweep_entry(figure: int, setting: str, words: str, values: Sequence[float]) 
         seeds=1,
         quick=QUICK,
         about="The paper shows this as a figure without numbers. One seed unless asked for more.",
-        draw=(over_columns(words, "Test accuracy in percent; Federated beside it."),),
+        draw=(over_columns(words, "Test accuracy in percent, Federated beside it."),),
     )
 
 
@@ -196,7 +196,7 @@ ENTRIES = (
         cells=tuple(table4()),
         seeds=5,
         quick=QUICK,
-        draw=(over_columns("participation", "Test accuracy in percent; dashed: the paper's."),),
+        draw=(over_columns("participation", "Test accuracy in percent. Dashed: the paper's."),),
     ),
     Entry(
         name="fedgl-table5",

@@ -137,7 +137,7 @@ ENTRIES = (
         cells=tuple(connectivity()),
         seeds=SEEDS,
         quick=QUICK,
-        about="Heterogeneity is lambda_max(B_N L^+) in thousandths; the paper's graphs, other "
+        about="Heterogeneity is lambda_max(B_N L^+) in thousandths. The paper's graphs, other "
         "draws from the same law, have 1.76, 4.17, 10.9 and 75.2. Its accuracies are in a "
         "figure only.",
         draw=(over_columns("mean degree", "From the best connected graph to the worst."),),
@@ -149,7 +149,7 @@ ENTRIES = (
         cells=tuple(boxes()),
         seeds=SEEDS,
         quick=QUICK,
-        about="The paper shows a box plot; its means are in Table 2.",
+        about="The paper shows a box plot. Its means are in Table 2.",
         draw=(over_seeds("Test accuracy by seed", "Supervised classification, in percent."),),
     ),
     Entry(
@@ -159,7 +159,7 @@ ENTRIES = (
         cells=tuple(losses()),
         seeds=SEEDS,
         quick=QUICK,
-        about="The numbers are validation losses of the kept models; the paper shows curves only.",
+        about="The numbers are validation losses of the kept models. The paper shows curves only.",
         draw=(
             over_rounds("train_loss", "training loss", "Mean over seeds, by communication."),
             over_rounds("val_loss", "validation loss", "Mean over seeds, by communication."),

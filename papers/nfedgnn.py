@@ -85,8 +85,9 @@ ENTRIES = (
         seeds=1,
         quick=(),
         about="Payload of all users over 200 rounds, counted by runs of two. The paper's 34.06 for "
-        "Cora is a slip for 33.06: its GAT figure is eight times that. CNFGNN's GAT is left out, a "
-        "round of it weighs gigabytes; so is Wiki-CS, whose files not everybody has.",
+        "Cora is a slip for 33.06: its GAT figure is eight times that. CNFGNN's GAT is left out, "
+        "since a round of it weighs gigabytes. Wiki-CS is left out, since not everybody has its "
+        "files.",
     ),
     Entry(
         name="nfedgnn-curves",

@@ -14,8 +14,8 @@ from securefg.reports.templating import render_page
 
 DOCS_OPENING = """# Reproduction
 
-Every table and figure of the four papers, ours beside theirs. Each section is written by
-the command below it with `--docs docs/reproduction.md`, so do not edit it by hand.
+Every table and figure of the four papers, ours beside theirs. The command below a section
+writes the section with `--docs docs/research/reproduction.md`. Do not edit the sections by hand.
 """
 
 

@@ -211,7 +211,7 @@ ENTRIES = (
         cells=tuple(table1()),
         seeds=SEEDS,
         quick=QUICK,
-        about="Micro-F1, 5-fold, on each client's own nodes. LOC trains as long as FED does; the "
+        about="Micro-F1, 5-fold, on each client's own nodes. LOC trains as long as FED does. The "
         "paper does not say how long its LOC did. FED, ours, is not the paper's: contexts are "
         "shared too, from a common start, by reference alignment.",
     ),
@@ -222,7 +222,7 @@ ENTRIES = (
         cells=tuple(gains()),
         seeds=3,
         quick=QUICK,
-        about="CiteSeer, mean of the four clients; GLOBAL is their sum of FED less LOC. Ten "
+        about="CiteSeer, mean of the four clients. GLOBAL is their sum of FED less LOC. Ten "
         "rounds of one walk per node and iteration, a window of 5, LOC as long. In the rows of ten "
         "walks every iteration is a full DeepWalk, and GLOBAL is against one such training, as the "
         "paper compares.",
@@ -244,8 +244,8 @@ ENTRIES = (
         cells=(*table3(), *table3_gat()),
         seeds=SEEDS,
         quick=QUICK,
-        about="CiteSeer, mean of the four clients, SVC (the paper does not name the classifier); "
-        "the nodes of highest degree are public.",
+        about="CiteSeer, mean of the four clients, SVC (the paper does not name the classifier). "
+        "The nodes of highest degree are public.",
     ),
     Entry(
         name="ppfl-alignment",
@@ -254,8 +254,8 @@ ENTRIES = (
         cells=tuple(alignment()),
         seeds=SEEDS,
         quick=QUICK,
-        about="At the last iteration; the GAT on its first fold. The paper's DeepWalk ends above "
-        "90 % at k = 1; its other figures are not printed.",
+        about="At the last iteration, the GAT on its first fold. The paper's DeepWalk ends above "
+        "90 % at k = 1. Its other figures are not printed.",
         draw=(
             over_columns("neighbours", "Alignment precision at the last iteration, in percent."),
             metrics_over_rounds(

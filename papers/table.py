@@ -110,7 +110,7 @@ class Reproduction:
     def key(self) -> str:
         """How a cell is to be read."""
         has_paper = any(line.cell.paper is not None for line in self.lines)
-        judged = "" if self.quick else "; the difference; the verdict"
+        judged = "" if self.quick else ", the difference, the verdict"
         beside = f" (the paper's{judged})" if has_paper else ""
         unit = f", in {self.unit}" if self.unit else ""
         seeds = f"{self.num_seeds} seeds" if self.num_seeds > 1 else "one seed"
