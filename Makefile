@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FLOWER := .venv-flower
 # Hundreds of processes start in the tests: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-unit test-all mutants fuzz bench bench-check bench-page docs check format clean
+.PHONY: demo install test test-unit test-all test-flower language mutants fuzz bench bench-check bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -30,6 +31,14 @@ test-unit: $(STAMP)
 test-all: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
+# Flower needs an older protobuf than NVIDIA FLARE, so its tests have an environment of their own.
+test-flower: $(FLOWER)/.installed
+	$(ONE_THREAD) $(FLOWER)/bin/python -m pytest -q -W ignore::DeprecationWarning tests/flower
+
+# How plain our English is, and the sentences and names to mend first.
+language: $(STAMP)
+	$(BIN)/python tests/language.py --list 20
+
 # Small changes of privacy, secure aggregation and verdicts, and how many of them the tests notice.
 mutants: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python tests/mutants.py --count 60
@@ -46,7 +55,7 @@ bench: $(STAMP)
 bench-check: $(STAMP)
 	$(BIN)/python benchmarks/bench_check.py
 
-# Measures all rows, stores them, and writes docs/benchmarks.md.
+# Measures all rows, stores them, and writes docs/research/benchmarks.md.
 bench-page: $(STAMP)
 	-$(BIN)/python benchmarks/bench.py --all --rows benchmarks/rows.json
 	$(BIN)/python benchmarks/bench_page.py
@@ -58,6 +67,7 @@ docs: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/language.py --check
 	$(BIN)/mypy
 
 format: $(STAMP)
@@ -74,5 +84,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
+# The pins of constraints.txt, without those of the packages that Flower wants older.
+FLOWER_OWN := certifi|click|packaging|pathspec|protobuf|rich|typer
+$(FLOWER)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FLOWER)
+	grep -v -E '^($(FLOWER_OWN))==' constraints.txt > $(FLOWER)/constraints.txt
+	$(FLOWER)/bin/python -m pip install --quiet --no-compile -c $(FLOWER)/constraints.txt -e '.[flower]' pytest hypothesis
+	touch $(FLOWER)/.installed
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(FLOWER) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROW = re.compile(r"^(.{33}) +(\S.*)$")
 NOTE = re.compile(r"^\[(\d+)\] +(.*?) +guessing (\S+) -> (\S+)$")
+NUMBER = re.compile(r"(?<![\[\d])(?:\d*\.\d+|\d+)")
+COUNTS_APART, SHARES_APART = 3, 0.02  # processors round differently, and thresholds follow
 
 
 def screen_figures(text: str) -> dict[str, str]:
@@ -30,3 +32,13 @@ def documented_screen(page: Path) -> str:
     blocks = re.findall(r"(?:^(?: {4}.*|)\n)+", page.read_text(), re.M)
     blocks += re.findall(r"```\w*\n(.*?)```", page.read_text(), re.S)
     return next(block for block in blocks if "What can be learnt" in block)
+
+
+def is_near(shown: str, printed: str | None) -> bool:
+    """Return whether two texts differ at most by what another processor's rounding changes."""
+    if printed is None or NUMBER.sub("#", shown) != NUMBER.sub("#", printed):
+        return False
+    return all(
+        abs(float(a) - float(b)) <= (SHARES_APART + 1e-9 if "." in a else COUNTS_APART)
+        for a, b in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    )

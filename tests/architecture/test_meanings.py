@@ -21,7 +21,7 @@ from securefg.settings.methods import SHIPPED
 FILES = [path for room in ("attacks", "audits") for path in Path(room).rglob("*.py")]
 NAMES = re.compile(
     r"fed_?gl|gfl|appnp_method|nfed_?gnn|cnfgnn|ppfl|deep_?walk|fed_?avg|fed_?prox|fed_?mlp|\bmlps\b"
-    r"|(two|own|pseudo)_?sums",
+    r"|(two|own|pseudo)_?sums|one_sum|best_alone|noisy_counts",
     re.I,
 )
 WORDS_TOO = {"alone", "label_propagation", "mlps", "private"}

@@ -154,7 +154,7 @@ def test_shadows_are_trained_where_they_are_told() -> None:
     with fake_device() as moves:
         there = train_shadows(graph, targets, recipe, DEVICE)
     assert len(moves) == 1  # the answers of one group
-    np.testing.assert_allclose(there.logits, here.logits, atol=1e-5)
+    np.testing.assert_allclose(there["logits"], here["logits"], atol=1e-5)
 
 
 def test_the_fake_device_refuses_what_a_gpu_refuses() -> None:

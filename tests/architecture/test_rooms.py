@@ -1,4 +1,4 @@
-"""Rooms are layers: docs/architecture.md says who may import whom, and the code obeys."""
+"""Rooms are layers: the page on rooms says who may import whom, and the code obeys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path("docs/architecture.md")
+PAGE = Path("docs/reference/rooms.md")
 PACKAGES = ("securefg", "attacks", "audits", "papers")
 ROW = re.compile(r"^\| `(\w+)` \|[^|]*\| ([\w, ]*) ?\|$", re.M)
 BELOW_AUDITS = ("findings", "answer")

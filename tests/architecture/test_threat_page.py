@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = Path("docs/deployment_threats.md")
+PAGE = Path("docs/reference/threats.md")
 ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 NOT_PREVENTED = "not prevented by software"
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize(("page", "least"), [("trust_in_folders", 30), ("audit", 25)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("reference/trust_in_folders", 30), ("reference/verdicts", 25)]
+)
 def test_the_page_names_tests_that_are_there(page: str, least: int) -> None:
     named = set(re.findall(r"`(test_\w+)`", Path(f"docs/{page}.md").read_text()))
     texts = [path.read_text() for path in Path("tests").rglob("test_*.py")]

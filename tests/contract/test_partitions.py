@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "louvain": {"num_clients": 4},
     "dirichlet": {"num_clients": 3, "min_nodes": 2},
     "random": {"num_clients": 4},
+    "feature_group": {"first": 0, "count": 3, "min_nodes": 5},
 }
 
 
@@ -35,6 +36,8 @@ def draw(name: str, seed: int) -> Partition:
     from dataclasses import replace
 
     graph = replace(GRAPH, owners=OWNERS) if name == "given" else GRAPH
+    if name == "feature_group":
+        graph = replace(GRAPH, features=torch.eye(3)[OWNERS])
     return draw_partition(graph, settings_of(name), seed)
 
 
@@ -66,7 +69,7 @@ def test_draw_other_seed_changes_a_drawn_partition(name: str) -> None:
         or not torch.equal(drawn[0].offsets, other.offsets)
         for other in drawn[1:]
     )
-    assert differ == (name not in ("one_node", "given"))
+    assert differ == (name not in ("one_node", "given", "feature_group"))
 
 
 def test_shards_hold_the_nodes_of_their_client(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands of docs/audit.md and of the example run; the format is as documented."""
+"""The commands of docs/howto/audit.md and of the example run; the format is as documented."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def expanded(arguments: list[str]) -> list[str]:
 
 
 def test_the_way_from_run_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documented = commands("docs/audit.md")[:4]  # the bank below has a test of its own
+    documented = commands("docs/howto/audit.md")[:4]  # the bank below has a test of its own
     assert [line[:2] for line in documented] == [["securefg", "run"], ["securefg", "audit"]] * 2
     (tmp_path / "configs").symlink_to(HERE / "configs")
     monkeypatch.chdir(tmp_path)
@@ -126,5 +126,5 @@ def test_the_documented_layout_is_all_that_a_reader_needs(
         offset = start + head_length + body_length
     assert kinds == (["fedavg.Model"] + ["fedavg.Update"] * 10) * 5
     assert f"chain: {link}" in (folder / "foreign.yaml").read_text()
-    page = Path("docs/transcript_format.md").read_text()
+    page = Path("docs/reference/transcript_format.md").read_text()
     assert [key for key in (*header, "link") if f"`{key}`" not in page] == []

@@ -63,7 +63,7 @@ def answer(
         ("data={name: corra}", "data.name: found 'corra'; expected cora, citeseer"),
         (
             "method={name: fedgll}",
-            "method.name: found 'fedgll'; expected alone, fedavg, fedgl, fed",
+            "method.name: found 'fedgll'; expected alone, best_alone, fedavg, fedgl, fed",
         ),
         ("device=gpu", "device: found 'gpu'; expected auto, cpu, cuda or cuda:N"),
         ("training", "expected KEY.KEY=VALUE"),

@@ -21,7 +21,7 @@ SHORT = ["--set", "training.rounds=4"]
 
 
 def documented() -> list[list[str]]:
-    (block,) = BLOCK.findall((ROOT / "docs/audit.md").read_text())
+    (block,) = BLOCK.findall((ROOT / "docs/howto/audit.md").read_text())
     return [shlex.split(line) for line in block.splitlines()]
 
 

@@ -116,7 +116,7 @@ def test_stored_rows_are_the_page_and_every_miss_is_explained() -> None:
     assert stored
     page = page_text(stored, explanations)
     table = [line for line in page.splitlines() if line.startswith("|")]
-    written = Path("docs/benchmarks.md").read_text().splitlines()
+    written = Path("docs/research/benchmarks.md").read_text().splitlines()
     assert [line for line in written if line.startswith("|")] == table
 
 

@@ -49,6 +49,8 @@ PARTS = By("test_flare_docs.py::test_the_way_to_four_banks")
 BANKS = By("test_bank_example.py::test_the_banks_run_audit_report_verify_and_draw_a_curve")
 ALL_BANKS = By("test_bank_example.py::test_one_script_goes_from_tables_to_the_curve")
 DEPLOYED = By("test_bank_example.py::test_one_script_deploys_the_four_banks")
+OPERATED = By("test_flare_operations.py::test_operator_stops_resumes_and_cleans_a_deployment")
+REHEARSED = By("test_flare_operations.py::test_rehearsal_of_two_sites_runs_and_ends")
 FILTER = By("test_flare_filter.py::test_flares_own_job_with_and_without_the_filter")
 GATE = By("../unit/site/test_gate.py::test_the_documented_commands_open_a_home_and_show_its_books")
 NUMPY = By("test_audit_docs.py::test_the_example_leaks_then_keeps_and_breaks_its_promise")
@@ -64,6 +66,16 @@ TABLES = By("test_documented.py::test_the_page_on_tables_is_gone_from_top_to_bot
 RESUMED = By("test_interrupt.py::test_ctrl_c_leaves_a_run_that_can_be_resumed")
 DEMO = By("test_readme.py::test_demo_run_can_be_reported_and_verified")
 CLOCK = By("../unit/site/test_clock.py::test_clock_command_corrects_the_books_of_a_kit")
+SCORES = By(
+    "../unit/flare/test_federation_over_packets.py::"
+    "test_sites_of_a_rare_class_tell_average_precision_and_keep_alerts"
+)
+ROLES = By("test_roles.py::test_page_of_a_role_is_gone_from_top_to_bottom")
+OPERATOR = By("test_roles.py::test_page_of_an_operator_is_gone_from_top_to_bottom")
+RECORDED = By("../unit/protocol/test_recording.py::test_record_page_example_leaks_as_it_says")
+EXPLAINED = By("../unit/privacy/test_mechanism_pages.py::test_explain_prints_what_the_pages_show")
+CALCULATED = By("../unit/privacy/test_calculator.py::test_epsilon_page_commands_print_what_it_says")
+FLOWER = Not("needs Flower's own environment (make test-flower)")
 READERS = Not("stands for a module of the reader's")
 
 TABLE: list[tuple[str, str, How]] = [
@@ -76,38 +88,54 @@ TABLE: list[tuple[str, str, How]] = [
     ("README.md", "securefg explain", Here(slow=True)),
     ("README.md", "securefg report runs/quickstart", DEMO),
     ("README.md", "securefg verify runs/quickstart", DEMO),
-    ("docs/commands.md", "securefg run --resume", RESUMED),
-    ("docs/install.md", "securefg demo", DEMO),
-    ("docs/audit.md", "securefg deploy ", SITES),
-    ("docs/audit.md", "securefg run configs/", VERDICT),
-    ("docs/audit.md", "securefg audit runs/quickstart", VERDICT),
-    ("docs/audit.md", "securefg audit runs/noised", VERDICT),
-    ("docs/audit.md", "securefg rehearse ", Here(("--only", "silenced_client"), slow=True)),
-    ("docs/audit.md", "", BANKS),
+    ("docs/reference/commands.md", "securefg run --resume", RESUMED),
+    ("docs/howto/install.md", "securefg demo", DEMO),
+    ("docs/howto/audit.md", "securefg deploy ", SITES),
+    ("docs/howto/audit.md", "securefg run configs/", VERDICT),
+    ("docs/howto/audit.md", "securefg audit runs/quickstart", VERDICT),
+    ("docs/howto/audit.md", "securefg audit runs/noised", VERDICT),
+    ("docs/howto/audit.md", "securefg rehearse ", Here(("--only", "silenced_client"), slow=True)),
+    ("docs/howto/audit.md", "", BANKS),
+    ("docs/explanations/", "securefg audit runs/quickstart", VERDICT),
     ("examples/banks", "bash examples/banks/all.sh", ALL_BANKS),
     ("examples/banks", "bash examples/banks/deploy.sh", DEPLOYED),
     ("examples/banks", "securefg data check", TABLES),
     ("examples/banks", "", BANKS),
+    ("docs/tutorials/operator.md", "", OPERATOR),
+    ("docs/tutorials/", "securefg curve ", Planned()),
+    ("docs/tutorials/", "securefg deploy ", OPERATOR),
+    ("docs/tutorials/", "", ROLES),
+    ("examples/aml", "", Not("needs the files of AMLGentex, which are not in the repository")),
     ("examples/fedavg_numpy", "", NUMPY),
-    ("docs/tables.md", "", TABLES),
-    ("docs/deployment_threats.md", "securefg deploy clock", CLOCK),
+    ("docs/howto/tables.md", "", TABLES),
+    ("docs/reference/threats.md", "securefg deploy clock", CLOCK),
+    ("docs/explanations/deployment_threats.md", "securefg deploy check", PARTS),
     (
-        "docs/pages.md",
+        "docs/reference/pages.md",
         "python -m tests.e2e.pictures",
         Not("takes pictures with a browser, of pages that other lines make"),
     ),
-    ("docs/flare.md", "securefg deploy ", PARTS),
-    ("docs/flare_filter.md", "securefg deploy ", GATE),
-    ("docs/flare_filter.md", "", FILTER),
-    ("docs/install.md", "securefg init", Here()),
-    ("docs/install.md", "securefg run project/", Here(ROUND)),
-    ("docs/install.md", "", WHEEL),
-    ("docs/own_method.md", "", OWN),
-    ("docs/data.md", "securefg run two_rings.yaml", OWN_DATA),
-    ("docs/own_attack.md", "", ATTACK),
-    ("docs/own_defence.md", "", OWN_DEFENCE),
-    ("docs/own_network.md", "", NETWORK),
-    ("docs/other_defences.md", "securefg audit mechanism my_package", READERS),
+    ("docs/howto/flare.md", "securefg deploy ", PARTS),
+    ("docs/howto/operator.md", "securefg deploy audit", SITES),
+    ("docs/howto/operator.md", "securefg deploy assemble", SITES),
+    ("docs/howto/operator.md", "securefg deploy rehearse", REHEARSED),
+    ("docs/howto/operator.md", "securefg deploy ", OPERATED),
+    ("docs/howto/operator.md", "python -m tests.e2e.flare_lost_sites", OPERATED),
+    ("docs/howto/rare_classes.md", "securefg deploy scores", SCORES),
+    ("docs/howto/record.md", "", RECORDED),
+    ("docs/howto/epsilon.md", "", CALCULATED),
+    ("docs/howto/flower.md", "", FLOWER),
+    ("docs/howto/flare_filter.md", "securefg deploy ", GATE),
+    ("docs/howto/flare_filter.md", "", FILTER),
+    ("docs/howto/install.md", "securefg init", Here()),
+    ("docs/howto/install.md", "securefg run project/", Here(ROUND)),
+    ("docs/howto/install.md", "", WHEEL),
+    ("docs/howto/own_method.md", "", OWN),
+    ("docs/reference/data.md", "securefg run two_rings.yaml", OWN_DATA),
+    ("docs/howto/own_attack.md", "", ATTACK),
+    ("docs/howto/own_defence.md", "", OWN_DEFENCE),
+    ("docs/howto/own_network.md", "", NETWORK),
+    ("docs/research/other_defences.md", "securefg audit mechanism my_package", READERS),
     ("", "securefg list", Here()),
     ("", "securefg config schema", Here()),
     ("", "securefg reproduce list", Here()),
@@ -120,6 +148,7 @@ TABLE: list[tuple[str, str, How]] = [
     ("", "securefg reproduce ", Here(QUICK, slow=True)),
     ("", "securefg curve ", Planned()),
     ("", "securefg plan ", Here(slow=True)),
+    ("docs/explanations/", "securefg explain ", EXPLAINED),
     ("", "securefg run ", Here(ROUND, slow=True)),
     ("", "securefg audit ", Here(("--only", "promises"), slow=True)),
     ("", "securefg report ", Here(slow=True)),

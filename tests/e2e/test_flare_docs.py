@@ -1,4 +1,4 @@
-"""Every command of docs/flare.md's way to four banks, run as it stands there."""
+"""Every command of docs/howto/flare.md's way to four banks, run as it stands there."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from tests.e2e.test_flare_doors import OPEN, OPEN_TO_ALL
 
 pytest.importorskip("nvflare")
 HERE = Path.cwd()
-OVER_THE_NETWORK = {"submit", "status", "fetch"}  # FLARE's session leaves threads behind
+OVER_THE_NETWORK = {"rehearse", "submit", "status", "fetch"}  # in processes: sessions leave threads
 
 
 def commands() -> list[str]:
-    blocks = re.findall(r"```console\n(.*?)```", (HERE / "docs/flare.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```console\n(.*?)```", (HERE / "docs/howto/flare.md").read_text(), re.DOTALL
+    )
     return [line for block in blocks for line in block.splitlines()]
 
 

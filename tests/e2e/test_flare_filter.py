@@ -74,8 +74,8 @@ def test_flares_own_job_with_and_without_the_filter(tmp_path: Path) -> None:
 
 
 def with_the_documented_policy(site: Path, home: Path) -> None:
-    """`local/privacy.json` and `local/resources.json` as docs/flare_filter.md has them."""
-    page = Path("docs/flare_filter.md").read_text()
+    """`local/privacy.json` and `local/resources.json` as docs/howto/flare_filter.md has them."""
+    page = Path("docs/howto/flare_filter.md").read_text()
     policy = page.split("```json\n")[1].split("```")[0].replace("/srv/securefg", str(home))
     (site / "local/privacy.json").write_text(policy)
     settings = json.loads((site / "local/resources.json.default").read_text())

@@ -20,6 +20,8 @@ from tests.small import config
 from tests.unit.secagg.session_world import everything_made
 
 MASKED = "privacy.secure_aggregation={}"
+LOUVAIN = "partition={name: louvain, num_clients: 8}"
+PART = "training.participation=0.6"
 EQUAL = "method={name: fedgl, weighting: equal}"
 STAGES = {
     "messages.Advertise",
@@ -398,3 +400,22 @@ def test_distributed_noise_is_shared_by_those_who_train(tmp_path: Path) -> None:
     infinite = {unit for unit, claim in claims.items() if claim.epsilon is None}
     assert infinite == {"node", "edge"}  # the server is given the graph
     assert all("all edges, given to the server" in claims[unit].because for unit in infinite)
+
+
+PARTLY_ASKED = {
+    "a part of the clients per round": ["method={name: fedavg, weighting: clients}", LOUVAIN, PART],
+    "clients with labels alone": ["method={name: gfl_appnp}", "partition={name: one_node}"],
+}
+
+
+@pytest.mark.parametrize("overrides", PARTLY_ASKED.values(), ids=PARTLY_ASKED.keys())
+def test_committee_run_that_asks_some_clients_gives_the_plain_model(
+    overrides: list[str], tmp_path: Path
+) -> None:
+    form = "privacy.secure_aggregation={form: committee, corrupt: 0, malicious: false}"
+    short = (*overrides, "training.rounds=2")
+    plain = model(finished(tmp_path / "plain", *short))
+    masked = finished(tmp_path / "masked", *short, form)
+    assert masked.summary().aborted_rounds == 0
+    for name, value in model(masked).items():
+        assert torch.allclose(value, plain[name], atol=1e-5)

@@ -1,4 +1,7 @@
-"""README is short, its screen is what `securefg demo` prints today, its figures are the docs'."""
+"""README is short, its screen is what `securefg demo` prints today, its figures are the docs'.
+
+The page on audits shows the same screen.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,19 @@ import pytest
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
+from tests.shown_figures import documented_screen, is_near, screen_figures
 
 ROOT = Path.cwd()
 README = (ROOT / "README.md").read_text()
 MOST_WORDS = 700
+PAGES = {"docs/howto/audit.md": 11, "README.md": 8}  # and their least number of figures
 # A figure of README, and the page and the row that it comes from.
 FIGURES = {
-    ".562": ("docs/commands.md", "100 random ones"),
-    ".464": ("docs/commands.md", "100 random ones"),
-    "1.04": ("docs/benchmarks.md", "messages, ledger and transcript"),
-    "6.6": ("docs/benchmarks.md", "Flower's SecAgg+ over ours, CPU: upload stage"),
-    "6.41": ("docs/benchmarks.md", "a round of a million users by the command"),
+    ".562": ("docs/reference/commands.md", "100 random ones"),
+    ".464": ("docs/reference/commands.md", "100 random ones"),
+    "1.04": ("docs/research/benchmarks.md", "messages, ledger and transcript"),
+    "5.3": ("docs/research/benchmarks.md", "Flower's SecAgg+ over ours, CPU: upload stage"),
+    "6.41": ("docs/research/benchmarks.md", "a round of a million users by the command"),
 }
 
 
@@ -34,7 +39,28 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     finally:
         os.chdir(ROOT)
     assert done.exit_code == 0, (done.output, done.exception)
-    return folder, done.output
+    return folder, done.stdout
+
+
+@pytest.fixture(scope="module")
+def screen(demo: tuple[Path, str]) -> list[str]:
+    """The lines of the audit."""
+    lines = demo[1].splitlines()
+    return lines[lines.index("2 of 2: attack what was recorded") + 1 : lines.index("Next")]
+
+
+def test_quickstart_audit_fits_a_screen(screen: list[str]) -> None:
+    shown = [line for line in screen if not line.startswith(("Page", "Try"))]
+    assert len(screen) <= 45
+    assert max(map(len, shown)) <= 80
+    assert screen[2].startswith("NOT PRIVATE")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_shows_what_the_command_prints(screen: list[str], page: str) -> None:
+    shown, today = screen_figures(documented_screen(ROOT / page)), screen_figures("\n".join(screen))
+    assert len(shown) >= PAGES[page]
+    assert [name for name, text in shown.items() if not is_near(text, today.get(name))] == []
 
 
 def figures_table() -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import securefg
+
 FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:)?//", re.IGNORECASE)
 
 
@@ -48,3 +50,16 @@ def test_nothing_is_fetched_from_elsewhere(built: Path) -> None:
     assert FETCHED.search('<script src="https://a.example/x.js">')
     found = [path.name for path in built.rglob("*.html") if FETCHED.search(path.read_text())]
     assert found == []
+
+
+def test_reference_shows_every_public_name(built: Path) -> None:
+    pages = [path.read_text() for path in (built / "docs" / "reference").glob("api_*.html")]
+    missing = [name for name in securefg.__all__ if not any(name in page for page in pages)]
+    assert missing == []
+
+
+def test_reference_describes_every_setting(built: Path) -> None:
+    page = (built / "docs" / "reference" / "settings.html").read_text()
+    rows = re.findall(r"<tr>\s*<td><code>(.*?)</code>.*?<td>([^<]*)</td>\s*</tr>", page, re.DOTALL)
+    assert len(rows) > 100
+    assert [key for key, described in rows if not described.strip()] == []

@@ -16,7 +16,7 @@ from tests.forks import ended, fork_worker, in_a_fork, logged, script
 from tests.small import config
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_killed_sweep_repeats_no_point(kills: int, tmp_path: Path) -> None:
     done = script(Path(__file__).with_name("kill_and_sweep.py"), str(tmp_path), str(kills), "7")
     assert done.returncode == 0, done.stdout + done.stderr

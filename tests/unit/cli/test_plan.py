@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, DataError
 from securefg.runs.choosing import settled
 from securefg.runs.planning import plan, published
 from securefg.settings.config import load_config
@@ -124,3 +124,91 @@ def test_shipped_curves_speak_of_nodes_where_clients_share_them(name: str):
         shared = sweep["config"].startswith(("fedgl", "ppfl"))
         noisy = [d for d in sweep["defences"] if d["name"] == "local_gaussian"]
         assert {d["privacy"]["unit"] for d in noisy} == {"node" if shared else "client"}
+
+
+SIZES = ["--nodes", "7650", "--features", "30", "--classes", "2", "--train", "4500"]
+BY_HAND = [*SIZES, "--clients", "10", "--holders", "1", "--links", "8"]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A config of the user's own folder of 60 nodes at 3 clients, of which half train."""
+    import numpy as np
+
+    folder = tmp_path / "prepared"
+    folder.mkdir()
+    np.savez(folder / "features.npz", x=np.random.default_rng(0).random((60, 4)))
+    np.savez(folder / "labels.npz", y=np.arange(60) % 2)
+    np.savez(folder / "edges.npz", edge_index=np.stack([np.arange(59), np.arange(1, 60)]))
+    lines = ["node,client", *(f"{n},{n % 3}" for n in range(60)), "0,1"]
+    (folder / "clients.csv").write_text("\n".join(lines))
+    parts = ["node,split", *(f"{n},{'train' if n < 30 else 'val'}" for n in range(60))]
+    (folder / "split.csv").write_text("\n".join(parts))
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "method: {name: two_sums, links: 5}\ndata: {name: folder, folder: prepared}\n"
+        "partition: {name: given}\ntraining: {rounds: 1, patience: null, final_model: last}\n"
+        "privacy: {mechanism: local_gaussian, unit: node, target_epsilon: 4}\n"
+    )
+    return path
+
+
+def test_plan_of_an_own_folder_reads_its_sizes(own: Path) -> None:
+    said = CliRunner().invoke(app, ["plan", str(own)])
+    assert said.exit_code == 0, said.output
+    assert "30 of 60 nodes train, 3 clients" in said.output
+
+
+def test_plan_by_hand_needs_no_folder(own: Path) -> None:
+    import shutil
+
+    shutil.rmtree(own.parent / "prepared")
+    said = CliRunner().invoke(app, ["plan", str(own), *BY_HAND])
+    assert said.exit_code == 0, said.output
+    assert "4,500 of 7,650 nodes train, 10 clients" in said.output
+    told = CliRunner().invoke(app, ["explain", str(own), *BY_HAND], env={"COLUMNS": "200"})
+    assert told.exit_code == 0, told.output
+    assert "with at most 8 links" in told.output
+    some = CliRunner().invoke(app, ["plan", str(own), *SIZES[:2]])
+    assert isinstance(some.exception, DataError)
+
+
+def test_plan_of_an_own_folder_agrees_with_what_its_run_claims(own: Path) -> None:
+    from securefg.runs.assembly import prepare
+    from securefg.runs.epsilons import planned_epsilons
+    from securefg.runs.sizes import Sizes, setup_of, with_sizes
+
+    given = load_config(own)
+    by_sizes = planned_epsilons(setup_of(with_sizes(given, Sizes())))
+    text = (own.parent / "prepared" / "split.csv").read_text().replace("59,val", "59,test")
+    (own.parent / "prepared" / "split.csv").write_text(text)
+    by_data = planned_epsilons(prepare(given))
+    assert by_sizes["node"].epsilon == pytest.approx(by_data["node"].epsilon)
+    assert by_sizes["node"].holders == by_data["node"].holders == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--nodes", "10", "--train", "11"], "--train: found 11; expected at most 10"),
+        (["--clients", "2", "--holders", "3"], "--holders: found 3; expected at most 2"),
+    ],
+)
+def test_sizes_that_contradict_each_other_are_refused(
+    own: Path, options: list[str], said: str
+) -> None:
+    from securefg.runs.sizes import Sizes, with_sizes
+
+    numbers = {
+        name.strip("-"): int(value) for name, value in zip(*[iter(options)] * 2, strict=True)
+    }
+    with pytest.raises(ConfigError, match=said):
+        with_sizes(load_config(own), Sizes(**numbers))
+
+
+def test_links_of_a_method_without_them_are_refused(own: Path) -> None:
+    from securefg.runs.sizes import Sizes, with_sizes
+
+    given = load_config(CONFIGS / "quickstart.yaml")
+    with pytest.raises(ConfigError, match=r"--links: found 3 with method\.name"):
+        with_sizes(given, Sizes(links=3))

@@ -116,7 +116,7 @@ def small_experiment(name: str, root: Path) -> Experiment:
     partition = "one_node" if name in one_node else "random"
     if name.startswith("ppfl"):
         partition = "public_private"
-    rounds = f"training.rounds={1 if name in ('two_sums', 'pseudo_sums') else 4}"
+    rounds = f"training.rounds={1 if name.endswith(('_sum', '_sums', '_counts')) else 4}"
     chosen = (f"partition={{name: {partition}}}", rounds)
     return prepare(config(root, *chosen, method=name))
 

@@ -516,3 +516,11 @@ def test_words_that_differ_late_are_odd_too() -> None:
     start = "x" * 100
     sent = {"a": {"word": start}, "b": {"word": start}, "c": {"word": start + "label 7"}}
     assert set(odd_ones(sent)) == {"c"}
+
+
+def test_odd_ones_in_a_tie_are_all_hosts() -> None:
+    """Before, the kind that came first passed for the usual one: the honest host was dropped."""
+    for sent in ({"liar": {"word": 1}, "b": {"word": 2}}, {"b": {"word": 2}, "liar": {"word": 1}}):
+        assert set(odd_ones(sent)) == {"liar", "b"}
+    three = {"a": {"word": 1}, "b": {"word": 2}, "c": {"word": 2}}
+    assert set(odd_ones(three)) == {"a"}

@@ -13,11 +13,12 @@ from securefg.data.graph import Split
 from securefg.data.splits import check_split
 from securefg.federation.evaluation import pool, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, ProtocolError
+from securefg.protocol.codec import Clients
 from securefg.runs import runner
 from securefg.runs.assembly import prepare
 from securefg.settings.execution import TrainingSettings
-from securefg.site.scores import rounded_score
+from securefg.site.scores import read_score, rounded_score
 from tests import small
 
 
@@ -76,6 +77,25 @@ def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
     assert pooled.test.macro_f1 == pytest.approx(together.test.macro_f1)
     assert not [key for key in rounded_score(local[0]) if "confusion" in key or "ranks" in key]
     assert pool([replace(local[0], test_confusion=None), local[1]]).test is None
+    told = rounded_score(local[0])
+    assert told["test_precision"] is None  # of two classes alone
+
+
+def test_average_precision_of_sites_is_told_in_steps_and_pooled() -> None:
+    logits, labels = torch.randn(60, 2), torch.arange(60) % 3 // 2
+    whole = torch.ones(60, dtype=torch.bool)
+    sites = [score_locally(k, logits, labels, Split(whole, whole, whole)) for k in range(2)]
+    told = [rounded_score(score) for score in sites]
+    assert told[0]["val_precision"] * 20 == pytest.approx(round(told[0]["val_precision"] * 20))
+    read = [read_score(one, Clients(((0, 2),)), 60) for one in told]
+    pooled = pool([read[0], replace(read[1], val_precision=None)])
+    assert pooled.val is not None
+    assert pooled.val.average_precision == told[0]["val_precision"]
+    assert pooled.val.figures() == {"average_precision": told[0]["val_precision"]}
+    assert pool([replace(one, val_precision=None) for one in read]).val is None
+    for wrong in (float("nan"), 1.5, -0.1, 1, "0.5", True):
+        with pytest.raises(ProtocolError, match="an average precision of"):
+            read_score({**told[0], "test_precision": wrong}, Clients(((0, 2),)), 60)
 
 
 def test_ranks_pool_by_the_nodes_of_the_clients_that_have_two_classes() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from typer.testing import CliRunner
 
+from securefg.cli.main import app
 from securefg.federation.roles import PublicInfo
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
@@ -17,7 +20,7 @@ from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.privacy import shipped_defences
 from securefg.settings.secagg import SecureAggregationSettings
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "explanations"
 PAGES = [DOCS / "masking.md", *sorted((DOCS / "mechanisms").glob("*.md"))]
 
 
@@ -56,9 +59,8 @@ def test_every_mechanism_has_a_page() -> None:
 
 def test_the_page_on_secure_aggregation_shows_every_key_with_its_default() -> None:
     ((_, snippet),) = [s for s in snippets("yaml") if s[0] == "secure_aggregation"]
-    assert yaml.safe_load(snippet)["privacy"]["secure_aggregation"] == {
-        name: field.default for name, field in SecureAggregationSettings.model_fields.items()
-    }
+    shown = yaml.safe_load(snippet)["privacy"]["secure_aggregation"]
+    assert shown == SecureAggregationSettings().model_dump()
 
 
 EXPECTED = {
@@ -86,3 +88,30 @@ def test_every_mechanism_states_claim_unit_assumption_and_argument(page: Path) -
     text = page.read_text()
     words = ("**Claim.**", "**Unit", "ssumption", "rgument", "## Sharp edges")
     assert [word for word in words if word not in text] == []
+
+
+EXPLAINED = re.compile(r"^    securefg explain (\w+)\n\n((?:    .+\n)+)", re.M)
+
+
+def explained() -> dict[str, set[str]]:
+    """Return the lines that pages show of `securefg explain`, by config."""
+    shown: dict[str, set[str]] = {}
+    for page in DOCS.rglob("*.md"):
+        for config, block in EXPLAINED.findall(page.read_text()):
+            shown.setdefault(config, set()).update(block.splitlines())
+    return shown
+
+
+@pytest.mark.parametrize("config", sorted(explained()))
+def test_explain_prints_what_the_pages_show(config: str) -> None:
+    if "cora" in config and not os.environ.get("SECUREFG_DATA"):
+        pytest.skip("SECUREFG_DATA is not set: it names the folder with the published datasets")
+    done = CliRunner().invoke(app, ["explain", config], env={"COLUMNS": "80"})
+    printed = " ".join(done.output.split())
+    lines = {" ".join(line.removesuffix("…").split()) for line in explained()[config]}
+    assert done.exit_code == 0
+    assert {line for line in lines if line not in printed} == set()
+
+
+def test_pages_show_the_output_of_explain() -> None:
+    assert len(explained()) >= 4

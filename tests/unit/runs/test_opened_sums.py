@@ -112,17 +112,24 @@ def test_opened_sum_forged_with_digest_is_refused(run: RunFolder) -> None:
     entry = journal.find(2, 1)
     assert entry is not None
     forge_entry(run, sums={name: value + 1 for name, value in entry.sums.items()})
-    require_refusal(run, r"000002-1\.bin: found another sum than the transcript")
+    require_refusal(run, r"000002-1\.bin: found another outcome than the transcript")
 
 
 def test_opened_sum_forged_as_abort_is_refused(run: RunFolder) -> None:
     forge_entry(run, aborted="too few", sums={}, fields={}, clients=Clients(()))
-    require_refusal(run, r"000002-1\.bin: found another sum than the transcript")
+    require_refusal(run, r"000002-1\.bin: found another outcome than the transcript")
 
 
 def test_opened_sum_at_a_step_nobody_recorded_is_refused(run: RunFolder) -> None:
     forge_entry(run, last=77)
-    require_refusal(run, r"000002-1\.bin: found a sum that the transcript does not have")
+    require_refusal(run, r"000002-1\.bin: found another outcome than the transcript")
+
+
+@pytest.mark.parametrize("last", [0, 3, 77])
+def test_opened_sum_forged_as_abort_of_another_step_is_refused(run: RunFolder, last: int) -> None:
+    """An abort that no transcript has would take a recorded sum out of the run."""
+    forge_entry(run, aborted="too few", sums={}, fields={}, clients=Clients(()), last=last)
+    require_refusal(run, r"000002-1\.bin: found another outcome than the transcript")
 
 
 def test_opened_file_with_strange_name_is_refused(run: RunFolder) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from securefg.federation.recorder import blamed_in
+from securefg.federation.recorder import blamed_in, suspected_in
 from securefg.methods.fedgl.messages import Globals, Update
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients
@@ -155,6 +155,19 @@ def test_who_was_blamed_is_read_from_all_attempts(six: Experiment) -> None:
     ]
     wanted = {2: "sent a bad key", 4: "revealed a share that it was not dealt"}
     assert blamed_in([*drops, updates(2, EVERYBODY)]) == wanted
+
+
+def test_suspicions_are_counted_over_all_attempts(six: Experiment) -> None:
+    """Before, a client that kept its key closed had a second try after a restart of the server."""
+    drops = [
+        Record(**{**vars(updates(1, [client], attempt)), "kind": "dropped", "note": note})
+        for client, attempt, note in (
+            (2, 1, "suspected: did not open its key in a dispute"),
+            (3, 1, "blamed: sent a bad key"),
+            (2, 2, "suspected: did not open its key in a dispute"),
+        )
+    ]
+    assert suspected_in([*drops, updates(2, EVERYBODY)]) == {2: 2}
 
 
 # --------------------------------------------------------------- node by node, by exact elimination
