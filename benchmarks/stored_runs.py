@@ -23,9 +23,15 @@ Row = dict[str, Any]
 
 
 def code_version() -> str:
-    """Return the commit of this checkout."""
-    asked = ["git", "-C", str(CONFIGS), "describe", "--always", "--dirty"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    """Return the last commit that changed the package or the configs, "-dirty" with open changes."""
+    about = ["--", str(CONFIGS.parent / "securefg"), str(CONFIGS)]
+
+    def ask_git(*words: str) -> str:
+        asked = ["git", "-C", str(CONFIGS), *words, *about]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+    changed = ask_git("status", "--porcelain", "--untracked-files=no")
+    return ask_git("log", "-1", "--format=%h") + ("-dirty" if changed else "")
 
 
 class Store:
@@ -35,6 +41,10 @@ class Store:
         self._path = path
         lines = path.read_text().splitlines() if path.exists() else []
         self._rows: dict[str, Row] = {row["hash"]: row for row in map(json.loads, lines)}
+
+    def find(self, name: str, changes: Sequence[str]) -> Row | None:
+        """Return the stored figures of a shipped config with these changes, or None."""
+        return self._rows.get(load_config(CONFIGS / f"{name}.yaml", list(changes)).hash)
 
     def figures(self, name: str, changes: Sequence[str]) -> Row:
         """Return the figures of a shipped config with these changes. Run it if they are missing."""
