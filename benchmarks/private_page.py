@@ -2,9 +2,9 @@
 
     python benchmarks/private_page.py [--store FILE] [--page FILE]
 
-`private_settings.py` and `private_mlp.py` measure the rows, examples/aml/table.py those of the banks
-(private_banks.json), and private_published.json has figures of other groups. A row whose config has
-changed since counts as not measured.
+`private_settings.py` and `private_mlp.py` measure the rows, examples/aml/table.py those of the
+banks (private_banks.json), and private_published.json has figures of other groups. A row whose
+config has changed since counts as not measured.
 """
 
 from __future__ import annotations
@@ -65,19 +65,21 @@ def compare(values: Figures, others: Figures) -> str:
 
 
 def setting_lines(store: Store, name: str, setting: Setting) -> Iterator[str]:
-    """Yield the table's lines of a setting, or one that says what is not measured."""
+    """Yield the table's lines of a setting, then one for all that is not measured."""
     every = [(line, measured(store, setting, line)) for line in lines_of(setting)]
     every += mlp_lines(store, name, setting)
     alone = every[0][1]
     for line, values in every:
-        epsilon = "" if line.epsilon is None else f"{line.epsilon:g}"
-        about = f"| {name} | {setting.silos} | {line.method} | {epsilon}"
         if not values:
-            yield f"{about} | not measured | | 0 |"
             continue
+        epsilon = "" if line.epsilon is None else f"{line.epsilon:g}"
         beside = "" if line is every[0][0] else compare(values, alone)
         mean = sum(values.values()) / len(values)
-        yield f"{about} | {mean:.3f} | {beside} | {len(values)} |"
+        cells = (name, setting.silos, line.method, epsilon, f"{mean:.3f}", beside, len(values))
+        yield f"| {' | '.join(map(str, cells))} |"
+    missing = {line.method for line, values in every if not values}
+    if missing:
+        yield f"| {name} | {setting.silos} | not measured: {', '.join(sorted(missing))} | | | | 0 |"
 
 
 def coverage_lines() -> Iterator[str]:
