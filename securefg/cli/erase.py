@@ -31,8 +31,8 @@ def erase(
     from securefg.runs.erasure import release_without
     from securefg.runs.folder import RunFolder
 
-    chosen = [_numbers("--nodes", nodes), _numbers("--clients", clients)]
-    found = release_without(RunFolder.open(run), *chosen)
+    chosen, left_out = _numbers("--nodes", nodes), _numbers("--clients", clients)
+    found = release_without(RunFolder.open(run), chosen, left_out)
     books = found.erasure
     show_line(
         f"Released again without {books.num_nodes} nodes and {books.num_clients} clients: "
