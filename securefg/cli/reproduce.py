@@ -33,6 +33,12 @@ def reproduce(
     stored: Annotated[
         bool, typer.Option("--stored", help="Run nothing; make tables of the stored runs.")
     ] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Run what papers/results lacks, and store it there.")
+    ] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="With --collect: every run by itself, no batches.")
+    ] = False,
     overrides: Overrides = None,
     root: Annotated[Path, typer.Option(help="Folder for runs.")] = Path("runs/reproduce"),
     out: Annotated[
@@ -62,6 +68,11 @@ def reproduce(
         return
     chosen = [tuple(name.strip() for name in x.split(",") if name.strip()) for x in (rows, columns)]
     options = Options(root, seeds, quick, chosen[0], chosen[1], tuple(overrides or ()))
+    if collect:
+        from papers.command import collect_entries
+
+        end_sweep(collect_entries(get_entries(entry), options, engine, console), False)
+        return
     asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
     told = carry_out(asked, console)
     for result, path in told.pages:
