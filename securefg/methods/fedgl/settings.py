@@ -43,6 +43,10 @@ class Settings(WeightedSettings):
     degree: Literal["count", "weight"] = Field(
         "count", description="D of equation 9: number of pseudo neighbours, or their total weight"
     )
+    loss: Literal["mean", "sum"] = Field(
+        "mean",
+        description="equations 7 and 8 over each set of nodes: their mean, or the paper's sum",
+    )
     upload: Literal["model", "update"] = Field(
         "model",
         description="upload the trained weights, or their change, which needs a smaller clip",
