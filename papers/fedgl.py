@@ -21,11 +21,11 @@ METHODS = {
 }
 # Equation 9's D as section 3.1 defines it, and equations 7 and 8 as they are printed.
 AS_PRINTED = {
-    "FedGL, paper's D": ("method.degree=weight",),
-    "FedGL, sums": ("method.loss=sum",),
-    "FedGL, paper's D and sums": ("method.degree=weight", "method.loss=sum"),
+    "paper's D": ("method.degree=weight",),
+    "paper's sums": ("method.loss=sum",),
+    "paper's D and sums": ("method.degree=weight", "method.loss=sum"),
 }
-BOTH = "FedGL, paper's D and sums"
+BOTH = "paper's D and sums"
 LOCAL = ("method={name: alone}", "training.local_epochs=1")
 NUM_CLIENTS = 6
 
