@@ -44,7 +44,9 @@ def missing(plan: Plan, folder: Path) -> Iterator[Todo]:
                 yield Todo(cell, seed, plan.configs(cell, seed))
 
 
-def collect(plan: Plan, folder: Path, say: Callable[[str], None], batch: Batch | None) -> list[Failure]:
+def collect(
+    plan: Plan, folder: Path, say: Callable[[str], None], batch: Batch | None
+) -> list[Failure]:
     """Run and store what is missing of a plan. Return the cells that could not be made."""
     todos, failed = list(missing(plan, folder)), list[Failure]()
     for seed in sorted({todo.seed for todo in todos}):
@@ -61,9 +63,10 @@ def _in_batches(
     plan: Plan, todos: list[Todo], folder: Path, say: Callable[[str], None], batch: Batch
 ) -> list[Todo]:
     """Store what one batch makes, dataset by dataset. Return what is left."""
-    left = []
-    for config in dict.fromkeys(todo.configs[0].name for todo in todos):
-        group = [todo for todo in todos if todo.configs[0].name == config]
+    left = [todo for todo in todos if len(todo.configs) != 1]
+    single = [todo for todo in todos if len(todo.configs) == 1]
+    for config in dict.fromkeys(todo.configs[0].name for todo in single):
+        group = [todo for todo in single if todo.configs[0].name == config]
         start = time.process_time()
         made = batch([todo.configs[0] for todo in group])
         done = [todo for todo in group if todo.configs[0].hash in made]
@@ -89,7 +92,7 @@ def _one_by_one(
             figure = todo.cell.read(runs)
         except SecurefgError as error:
             key = f"{plan.entry.name}: {todo.cell.key}, seed {todo.seed}"
-            failed.append(Failure(key, todo.configs[0].hash, " ".join(str(error).split())))
+            failed.append(Failure(key, config_hash(plan, todo.cell), " ".join(str(error).split())))
             say(f"failed: {key}: {error}")
             continue
         append_figures([_figure(plan, todo, figure)], folder)

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from papers.collect import Batch, collect
 from papers.entry import Entry
+from papers.fedgl_batch import run_batch
 from papers.ours import Ours
 from papers.output import write_outputs, write_section
-from papers.fedgl_batch import run_batch
 from papers.plan import Options, Plan, check_data, make_plan
 from papers.store import RESULTS
 from papers.table import Reproduction, reproduction

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -24,13 +24,13 @@ from securefg.methods.base import participants
 from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, gcn_inputs
 from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph
-from securefg.models.sparse import SparseMatrix, csr
+from securefg.models.sparse import DenseMatrix, csr
 from securefg.runs.assembly import Experiment, prepare
 from securefg.runs.best import Best
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import NO_DEFENCE
 
-Floats = NDArray[np.float32]
+Matrix = Any  # of SciPy: its types do not know float32
 BETAS, EPS = (0.9, 0.999), 1e-8
 CPU = torch.device("cpu")
 BLOCK = 1 << 19  # entries of H H^T at a time: they stay in the cache
@@ -86,9 +86,9 @@ class Run:
     settings: Settings
     weights: Tensor
     pseudo_labels: Tensor | None = None
-    graph: sparse.csr_array | None = None
+    graph: Matrix | None = None
     best: Best = field(default_factory=Best)
-    test_accuracy: float = 0.0
+    scores: Scores | None = None
     ended: bool = False
 
     @classmethod
@@ -103,12 +103,17 @@ class Run:
             shape.initial(torch_stream(experiment.public.seed, "weights")),
         )
 
+    @property
+    def test_accuracy(self) -> float:
+        """Return the test accuracy of the best round."""
+        return 0.0 if self.scores is None else self.scores.test_accuracy
+
     def score(self, number: int, scores: Scores) -> None:
         """Note the scores of a round, and whether the run ends with it."""
         training, before = self.config.training, self.best.round
         self.best.keep(number, scores, "", b"", training)
         if self.best.round != before:
-            self.test_accuracy = scores.test_accuracy
+            self.scores = scores
         done = number >= training.rounds
         self.ended = done or self.best.is_stale(number, training.patience)
 
@@ -118,22 +123,19 @@ class Shard:
 
     def __init__(self, graph: Graph, node_ids: Tensor, hidden: int) -> None:
         self.node_ids, self.num_nodes = node_ids, graph.num_nodes
-        _, self.adjacency, features = gcn_inputs(graph, hidden, CPU)
-        assert isinstance(features, SparseMatrix)
-        self.features = features
-        self._values = features.values.numpy()
-        self._columns, self._starts = features.columns.numpy(), features.rows.numpy()
-        self._template = sparse.csr_array(
-            (self._values, self._columns, self._starts), shape=features.shape, copy=False
-        )
+        _, self.adjacency, self.features = gcn_inputs(graph, hidden, CPU)
+        self._values = self.features.values.numpy()
 
-    def thinned(self, keep: Tensor, scale: float) -> tuple[sparse.csr_array, sparse.csc_array]:
+    def thinned(self, keep: Tensor, scale: float) -> tuple[Any, Any]:
         """Return the kept entries of the features, and the same transposed."""
+        features, factor = self.features, np.float32(scale)
+        if isinstance(features, DenseMatrix):
+            left = self._values * keep.numpy() * factor
+            return left, left.T
         places = np.flatnonzero(keep.numpy())
-        kept = self._template
-        kept.data = self._values[places] * np.float32(scale)
-        kept.indices = self._columns[places]
-        kept.indptr = np.searchsorted(places, self._starts).astype(np.int32)
+        starts = np.searchsorted(places, features.rows.numpy()).astype(np.int32)
+        parts = (self._values[places] * factor, features.columns.numpy()[places], starts)
+        kept = sparse.csr_array(parts, shape=features.shape, copy=False)
         return kept, kept.T
 
 
@@ -148,13 +150,13 @@ class Complement:
     rows_backward: Tensor
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array, rows: Tensor) -> Complement:
+    def of(cls, matrix: Matrix, rows: Tensor) -> Complement:
         """Return a complement whose second layer is needed at `rows` alone."""
         part = matrix[rows.numpy()]
         return cls(_mkl(matrix), _mkl(matrix.T), rows, _mkl(part), _mkl(part.T))
 
 
-def whole_graph(graph: PseudoGraph) -> sparse.csr_array:
+def whole_graph(graph: PseudoGraph) -> Matrix:
     """Return a pseudo graph over all nodes as SciPy's matrix."""
     starts = np.concatenate([[0], graph.counts.numpy().cumsum()]).astype(np.int32)
     size = len(graph.counts)
@@ -162,9 +164,7 @@ def whole_graph(graph: PseudoGraph) -> sparse.csr_array:
     return sparse.csr_array(parts, shape=(size, size), copy=False)
 
 
-def projection(
-    graph: sparse.csr_array, node_ids: Tensor, scale: float, degree: Degree
-) -> sparse.csr_array:
+def projection(graph: Matrix, node_ids: Tensor, scale: float, degree: Degree) -> Matrix:
     """Return `pseudo_graph.projected` of a pseudo graph, by SciPy's own indexing."""
     nodes = node_ids.numpy()
     own = graph if len(nodes) == graph.shape[0] else graph[nodes][:, nodes]
@@ -176,10 +176,12 @@ def projection(
     return sparse.csr_array((data, own.indices, own.indptr), shape=own.shape, copy=False)
 
 
-def _mkl(matrix: sparse.sparray) -> Tensor:
-    found = sparse.csr_array(matrix)
-    parts = (found.indptr.astype(np.int32), found.indices.astype(np.int32), found.data)
-    return csr(*(torch.from_numpy(part) for part in parts), found.shape)
+def _mkl(matrix: Matrix) -> Tensor:
+    found: Any = sparse.csr_array(matrix)
+    starts, columns = (
+        torch.from_numpy(part.astype(np.int32)) for part in (found.indptr, found.indices)
+    )
+    return csr(starts, columns, torch.from_numpy(found.data), found.shape)
 
 
 class Together:
@@ -234,7 +236,9 @@ class Together:
         """Train every run's model at one client, and add what the client uploads."""
         targets = [self._targets_of(run, client, shard) for run in runs]
         wanted, factor = (torch.stack(part, 1) for part in zip(*targets, strict=True))
-        complements = [self._complement(run, shard, f) for run, (_, f) in zip(runs, targets)]
+        complements = [
+            self._complement(run, shard, f) for run, (_, f) in zip(runs, targets, strict=True)
+        ]
         networks = Networks(self._shape, torch.stack([run.weights for run in runs]))
         stream = torch_stream(self._seed, "dropout", client, number)
         learning = [bool((f > 0).any()) for _, f in targets]
@@ -431,6 +435,6 @@ class Networks:
 
 
 def _softmax(logits: Tensor) -> Tensor:
-    """Return the softmax over few classes, in place. PyTorch's own is slow for a short last axis."""
+    """Return the softmax in place. PyTorch's own is slow where the last axis is short."""
     shares = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
     return shares.div_(shares.sum(-1, keepdim=True))

@@ -161,7 +161,11 @@ def table3() -> Iterator[Cell]:
     read = mean_f1("SVC")
     for share, (loc, fed) in paper.items():
         top = top_degree(share)
-        columns = {"LOC": (LOC_DEEPWALK, loc), "FED": (ONE_SCHEDULE, fed), "FED, ours": (OURS, None)}
+        columns = {
+            "LOC": (LOC_DEEPWALK, loc),
+            "FED": (ONE_SCHEDULE, fed),
+            "FED, ours": (OURS, None),
+        }
         for column, (own, value) in columns.items():
             sources = deepwalk("CiteSeer", top, *own)
             yield Cell(f"DeepWalk {share} %", column, sources, read, value)

@@ -75,7 +75,7 @@ def append_figures(figures: Iterable[StoredFigure], folder: Path = RESULTS) -> N
 
 def config_hash(plan: Plan, cell: Cell) -> str:
     """Return the hash of the configs that a cell is read from, at seed 0."""
-    hashes = [config.hash for config in plan.configs(cell, 0)]
+    hashes = [config.hash for config in plan.configs(cell, 0)]  # none where nothing is trained
     return hashes[0] if len(hashes) == 1 else _digest(hashes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,14 @@ from securefg.cli.common import Overrides, end_sweep, show_line
 from securefg.foundation.errors import InputError
 
 if TYPE_CHECKING:
+    from papers.entry import Entry
     from papers.table import Reproduction
 
 
 def reproduce(
-    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, `all`, or `list`.")],
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="An entry, `all`, `list`, or `pages`.")
+    ],
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds per run.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs in parallel.")] = 2,
     quick: Annotated[
@@ -57,14 +61,15 @@ def reproduce(
     from papers.catalogue import ENTRIES, get_entries
     from papers.command import Asked
     from papers.command import reproduce as carry_out
+    from papers.pages import PAGE, write_pages
     from papers.plan import Options
 
     console = Console(markup=False)
     if entry == "list":
-        table = Table("entry", "what", "cells", "seeds", box=None, pad_edge=False)
-        for one in ENTRIES:
-            table.add_row(one.name, one.title, str(len(one.cells)), str(one.seeds))
-        console.print(table)
+        _print_entries(ENTRIES, console)
+        return
+    if entry == "pages":
+        write_pages(docs or PAGE)
         return
     chosen = [tuple(name.strip() for name in x.split(",") if name.strip()) for x in (rows, columns)]
     options = Options(root, seeds, quick, chosen[0], chosen[1], tuple(overrides or ()))
@@ -80,6 +85,21 @@ def reproduce(
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
         show_line(f"  {path}", console)
     end_sweep(told.failed, told.interrupted)
+
+
+def _print_entries(entries: Sequence[Entry], console: Console) -> None:
+    """Print all entries, and how many of their published cells the store has."""
+    from papers.pages import count_cells
+
+    columns = ("entry", "what", "cells", "seeds", "published", "run", "3 seeds", "off by > 5")
+    table = Table(*columns, box=None, pad_edge=False)
+    for one in entries:
+        known = count_cells((one,))
+        counts = (known.published, known.run, known.with_seeds, known.far)
+        cells = (len(one.cells), one.seeds, *counts)
+        table.add_row(one.name, one.title, *map(str, cells))
+    console.print(table)
+    console.print(count_cells(entries).text)
 
 
 def _print_figures(result: Reproduction, console: Console) -> None:

@@ -51,7 +51,7 @@ class Client(Host):
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
         nodes = self._train.nonzero().flatten()
-        self._own_targets = Targets(nodes, self._labels[nodes], self._factor(1.0, nodes))
+        self._own_targets = Targets.of(nodes, self._labels, 1.0, self._settings.loss)
         self._node_ids = self._shard.node_ids.to(site.device)
         self._num_nodes = torch.tensor([float(len(self._node_ids))])
 
@@ -90,12 +90,7 @@ class Client(Host):
             return []
         labels = request.pseudo_labels.to(self._device)[self._node_ids].long()
         chosen = ((labels >= 0) & ~self._train).nonzero().flatten()
-        return [Targets(chosen, labels[chosen], self._factor(self._settings.alpha, chosen))]
-
-    def _factor(self, weight: float, nodes: Tensor) -> float:
-        """Return the factor of a set's mean loss: its weight, times its size where losses add up
-        (equations 7 and 8)."""
-        return weight * len(nodes) if self._settings.loss == "sum" else weight
+        return [Targets.of(chosen, labels, self._settings.alpha, self._settings.loss)]
 
     @torch.no_grad()
     def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
