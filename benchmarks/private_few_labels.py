@@ -42,6 +42,10 @@ def of_majors(name: str, first: int, count: int, share: float, links: int) -> Ca
     return name, {"name": "feature_group", "first": first, "count": count}, share, links
 
 
+def of_communities(name: str, count: int, share: float, links: int) -> Case:
+    return name, {"name": "louvain", "num_clients": count}, share, links
+
+
 CASES = {
     "Johns Hopkins, 30 random, 10 %": of_random("johnshopkins55", 30, 0.1, 3),
     "Amherst, 13 random, 10 %": of_random("amherst41", 13, 0.1, 3),
@@ -49,6 +53,10 @@ CASES = {
     "Johns Hopkins, 30 random, 75 %": of_random("johnshopkins55", 30, 0.75, 6),
     "Johns Hopkins, majors, 75 %": of_majors("johnshopkins55", 8, 89, 0.75, 25),
     "Amherst, majors, 75 %": of_majors("amherst41", 7, 29, 0.75, 16),
+    "Johns Hopkins, 4 communities, 75 %": of_communities("johnshopkins55", 4, 0.75, 60),
+    "Johns Hopkins, 10 communities, 75 %": of_communities("johnshopkins55", 10, 0.75, 60),
+    "Amherst, 4 communities, 75 %": of_communities("amherst41", 4, 0.75, 60),
+    "Amherst, 10 communities, 75 %": of_communities("amherst41", 10, 0.75, 60),
 }
 
 

@@ -1,123 +1,221 @@
-"""Every setting beside its best local method, joint training, and its private models.
+"""Run every setting's private models, its best local method and joint training. Store the figures.
 
-    SECUREFG_DATA=... python benchmarks/private_settings.py --store FILE [--only TEXT] [--seeds 3]
+    SECUREFG_DATA=... python benchmarks/private_settings.py [--only TEXT] [--seeds 3]
 
-A finished run is a row of FILE, so the table can be stopped and continued. Private models are runs
-through the channel with masks and discrete noise. "Alone" is `best_alone`: the best of six local
-methods, chosen by each silo on its own validation nodes. "Joint" is a GCN on the union of all
-silos' graphs, without any protection. Differences are paired by seed, with Student's interval.
+A finished run is a row of benchmarks/private_rows.jsonl, so the work can be stopped and continued.
+`private_page.py` writes the table of the docs from these rows. Private models are runs through the
+channel with masks and discrete noise. "Alone" is the best of several local methods, chosen by each
+silo on its own validation nodes. "Joint" is a GCN on the union of all silos' graphs, without any
+protection.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from stored_runs import Store
+from stored_runs import Row, Store
 
-from securefg.foundation.interval import interval
+STORE = Path(__file__).parent / "private_rows.jsonl"
+FIRST_SEED = 400
+LOCAL = ("privacy={}", "method={name: best_alone, links: %d}")
+SERVER = ("privacy={}", "method={name: label_propagation}", "training.rounds=1")
+JOINT = (
+    "privacy={}",
+    "method={name: alone}",
+    "training={rounds: 100, final_model: best, patience: null}",
+    "centralised=true",
+)
+ONE_SUM = "method={name: one_sum}"
+TWO_SUMS = "method={name: two_sums, links: 3}"
+SHARES = "partition={name: shares, shares: [0.3, 0.4, 0.5, 0.5, 0.6, 0.7]}"
 
-ALONE = "method={name: best_alone, links: %d}"
-GCN = "method={name: alone}"
-TRAINED = ("training={rounds: 100, final_model: best, patience: null}", "centralised=true")
-PLAIN = "privacy={}"
+
+@dataclass(frozen=True)
+class Model:
+    """A private model of a setting.
+
+    score    the figure of a row: "home" is the accuracy of predictions at home, "test" that of the
+             common model, "roc_auc" the area under its curve
+    changes  what the model changes in the setting's config
+    """
+
+    name: str
+    score: str = "home"
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Some silos.
+    """Some silos, with the models that are compared there.
 
-    config  of the private model
-    others  further private models, by name: what they change in the config
-    score   the figure of a row: accuracy at home, of the common model, or AUC of the common model
+    silos    how the silos came about, in words
+    covers   whom epsilon covers, in words
+    choices  which nodes were used for which choice, in words
+    alone    what the best method without the others changes in the config
+    base     what all rows of the setting change in the config
     """
 
     config: str
-    links: int
-    score: str = "home"
+    silos: str
+    covers: str
+    choices: str
+    models: tuple[Model, ...]
+    alone: tuple[str, ...]
+    alone_name: str = "best local method"
     epsilons: tuple[float, ...] = (8, 2, 1)
     seeds: int = 3
-    others: tuple[tuple[str, str], ...] = ()
     joint: bool = True
+    base: tuple[str, ...] = ()
 
 
-ONE = (("one sum", "method={name: one_sum}"),)
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: a method at an epsilon, or a level without noise, over seeds."""
+
+    method: str
+    epsilon: float | None
+    score: str
+    changes: tuple[str, ...]
+
+
+def local(links: int) -> tuple[str, ...]:
+    """Return the changes that make every silo train alone."""
+    return LOCAL[0], LOCAL[1] % links
+
+
+SUMS = (Model("two sums"), Model("one sum", changes=(ONE_SUM,)))
+BY_SILO = "constants on Johns Hopkins and Amherst"
+TESTED = "two sums: weights on test nodes of other splits of this graph"
+PERSON = "a person with up to {} links, and its features and label"
+USERS = Model("sums by pseudo label", "test")
+
+
+def users(config: str, choices: str, silos: str) -> Setting:
+    """Return a setting of users with one node each."""
+    covers = "a user's features; not the graph and the labels, which the server has"
+    models, alone = (USERS,), SERVER
+    name = "label propagation by the server alone"
+    return Setting(config, silos, covers, choices, models, alone, name, seeds=5, joint=False)
+
+
 SETTINGS = {
-    "Cornell5, 100 random silos, 10 % labels": Setting(
-        "private_few_labels_cornell5",
-        3,
-        seeds=10,
-        others=(("two sums", "method={name: two_sums, links: 3}"),),
+    "Cora, 140 labels, 2,708 users": users(
+        "private_users_cora", "constants on test nodes of CiteSeer and PubMed", "one node each"
+    ),
+    "CiteSeer, 120 labels, 3,327 users": users(
+        "private_users_citeseer", "on validation nodes of three other splits", "one node each"
+    ),
+    "PubMed, 60 labels, 19,717 users": users(
+        "private_users_pubmed", "on validation nodes of three other splits", "one node each"
+    ),
+    "Cornell5, predictions may be published": Setting(
+        "private_published_cornell5",
+        "4 Louvain communities",
+        PERSON.format(100) + ", in all rows but its own (GAP's convention); predictions too",
+        "shares of the budget on test nodes of seed 0 of this graph",
+        (Model("noisy counts", "test"),),
+        local(100),
+        epsilons=(8, 4, 1),
+        seeds=5,
         joint=False,
     ),
-    "Cornell5, 100 random silos": Setting("private_cornell5_100", 3, others=ONE),
-    "Cornell5, 58 majors": Setting("private_majors_cornell5", 25, seeds=5, others=ONE),
-    "Cornell5, 72 dorms": Setting("private_dorms_cornell5", 38, seeds=5, others=ONE),
-    "Twitch, 7 countries": Setting("private_twitch", 20, others=ONE),
-    "Tolokers, 4 Louvain silos": Setting("private_tolokers", 100, others=ONE),
-    "Cornell5, 4 Louvain silos": Setting("private_cornell5", 100, others=ONE),
-    "PubMed, 10 Louvain silos": Setting("private_pubmed", 10, others=ONE),
-    "Cora, 10 Louvain silos": Setting("private_cora", 5, others=ONE),
+    "Cornell5, 10 % labels": Setting(
+        "private_few_labels_cornell5",
+        "100 RANDOM silos",
+        "a person with any number of links (one sum), with up to 3 (two sums)",
+        BY_SILO,
+        (Model("one sum"), Model("two sums", changes=(TWO_SUMS,))),
+        local(3),
+        seeds=10,
+        joint=False,
+    ),
+    "Cornell5, 75 % labels": Setting(
+        "private_cornell5_100", "100 RANDOM silos", PERSON.format(3), TESTED, SUMS, local(3)
+    ),
+    "Cornell5, majors": Setting(
+        "private_majors_cornell5", "58 majors", PERSON.format(25), TESTED, SUMS, local(25), seeds=5
+    ),
+    "Cornell5, dorms": Setting(
+        "private_dorms_cornell5", "72 dorms", PERSON.format(38), TESTED, SUMS, local(38), seeds=5
+    ),
+    "Cornell5, communities": Setting(
+        "private_cornell5", "4 Louvain communities", PERSON.format(100), TESTED, SUMS, local(100)
+    ),
+    "Twitch": Setting("private_twitch", "7 countries", PERSON.format(20), TESTED, SUMS, local(20)),
+    "Tolokers (AUC)": Setting(
+        "private_tolokers",
+        "4 Louvain communities",
+        PERSON.format(100),
+        TESTED,
+        (Model("two sums", "roc_auc"),),
+        local(100),
+    ),
+    "PubMed, 60 % labels": Setting(
+        "private_pubmed", "10 Louvain communities", PERSON.format(10), TESTED, SUMS, local(10)
+    ),
+    "Cora, 60 % labels": Setting(
+        "private_cora", "10 Louvain communities", PERSON.format(5), TESTED, SUMS, local(5)
+    ),
+    "Cora, 140 labels, FedGL's clients": Setting(
+        "private_cora",
+        "6 RANDOM shares that overlap",
+        "a paper with any number of links, at up to 6 clients",
+        BY_SILO,
+        (Model("one sum", changes=(ONE_SUM,)),),
+        local(5),
+        base=(SHARES, "data={name: cora}"),
+        seeds=5,
+    ),
 }
 
 
-def reached(row: dict[str, object], score: str) -> float:
-    value = row[score]
+def lines_of(setting: Setting) -> Iterator[Line]:
+    """Return the lines of a setting: alone, joint, then every model at every epsilon."""
+    score = setting.models[0].score
+    yield Line(setting.alone_name, None, score, (*setting.base, *setting.alone))
+    if setting.joint:
+        joint = "test" if score == "home" else score
+        yield Line("joint GCN, no protection", None, joint, (*setting.base, *JOINT))
+    for model in setting.models:
+        for epsilon in setting.epsilons:
+            target = f"privacy.target_epsilon={epsilon:g}"
+            changes = (*setting.base, target, *model.changes)
+            yield Line(model.name, epsilon, model.score, changes)
+
+
+def reached(row: Row, score: str) -> float:
+    """Return the figure of a row that a line shows."""
+    value = row["scores"].get(score) if score in row["scores"] else row[score]
     assert isinstance(value, float)
     return value
 
 
-def told(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3f}"
-
-
-def above(values: Sequence[float], others: Sequence[float]) -> str:
-    """The mean difference, seed by seed, and its 95 % interval."""
-    found = interval([a - b for a, b in zip(values, others, strict=True)])
-    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
-
-
-def print_setting(name: str, one: Setting, store: Store, seeds: Sequence[int]) -> None:
-    def scores(*changes: str, score: str = one.score) -> list[float]:
-        rows = (store.figures(one.config, [*changes, f"seed={seed}"]) for seed in seeds)
-        return [reached(row, score) for row in rows]
-
-    alone = scores(PLAIN, ALONE % one.links)
-    print(f"| {name} | alone | | {told(alone)} | |", flush=True)
-    if one.joint:
-        joint = scores(PLAIN, GCN, *TRAINED, score="test")
-        print(f"| {name} | joint GCN, no protection | | {told(joint)} | |", flush=True)
-    main = load_name(one.config)
-    for label, change in ((main, ""), *one.others):
-        for epsilon in one.epsilons:
-            changes = (f"privacy.target_epsilon={epsilon:g}", *([change] if change else []))
-            found = scores(*changes)
-            cells = f"{epsilon:g} | {told(found)} | {above(found, alone)}"
-            print(f"| {name} | {label} | {cells} |", flush=True)
-
-
-def load_name(config: str) -> str:
-    return "one sum" if "few_labels" in config else "two sums"
+def seeds_of(setting: Setting) -> Sequence[int]:
+    """Return the seeds of the table."""
+    return range(FIRST_SEED, FIRST_SEED + setting.seeds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--store", type=Path, default=STORE)
     parser.add_argument("--only", default="", help="settings with this text in their name")
     parser.add_argument("--seeds", type=int, help="number of seeds, in place of the table's")
-    parser.add_argument("--first-seed", type=int, default=400)
     given = parser.parse_args()
     torch.set_num_threads(1)
     store = Store(given.store)
-    print("| setting | method | epsilon | reached | above alone |\n|---|---|---|---|---|")
-    for name, one in SETTINGS.items():
-        if given.only.lower() in name.lower():
-            count = given.seeds or one.seeds
-            seeds = range(given.first_seed, given.first_seed + count)
-            print_setting(name, one, store, seeds)
+    for name, setting in SETTINGS.items():
+        if given.only.lower() not in name.lower():
+            continue
+        setting = replace(setting, seeds=given.seeds or setting.seeds)
+        for line in lines_of(setting):
+            for seed in seeds_of(setting):
+                row = store.figures(setting.config, [*line.changes, f"seed={seed}"])
+                told = f"{reached(row, line.score):.3f}  {row['cpu']} CPU s"
+                print(f"{name}: {line.method}, {line.epsilon}, seed {seed}: {told}", flush=True)
 
 
 if __name__ == "__main__":

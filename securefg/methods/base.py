@@ -26,6 +26,7 @@ from securefg.protocol.meanings import Meaning, Networks, Weights
 from securefg.protocol.messages import Census, Message, census_of
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods import MethodSettings
+from securefg.settings.privacy import Unit
 
 S = TypeVar("S", bound=MethodSettings)
 ReplyTo = type[Message] | Callable[[Any], type[Message]]
@@ -42,6 +43,38 @@ class Outlook:
 
     num_training: int | None
     signal_over_noise: Callable[[MethodSettings], tuple[float | None, ...]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Public sizes for which a method may recommend itself.
+
+    num_training  how many nodes train
+    unit    the unit of the epsilon that is asked for
+    shown   whether others than a node's own client see predictions
+    ratios  signal over noise of the method's releases with its default settings, for a signal that
+            all training nodes share
+    """
+
+    num_nodes: int
+    num_clients: int
+    num_training: int
+    unit: Unit
+    shown: bool
+    ratios: tuple[float, ...]
+
+    @property
+    def lowest_ratio(self) -> float:
+        """Return the ratio of the release that noise hurts most, or 0 if there is no release."""
+        return min(self.ratios, default=0.0)
+
+
+@dataclass(frozen=True)
+class Suit:
+    """A method's claim to suit a scene. Of several claims the highest rank is recommended."""
+
+    rank: int
+    why: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +96,8 @@ class Method(Generic[S]):
                   where one message alone holds private fields, it is the reply to all others
     check         raises where fields of a request do not fit one another or the settings; it gets
                   public sizes, and never data
+    suits         tells from public sizes whether the method is a good choice, or None; docs tell on
+                  which graphs its rule was made
     weighs_classes  whether clients can weigh the classes of their own labels in the loss
     choose        chooses by rule what the settings leave open, from public sizes and the noise
     answers_shown  whether anybody but a node's own client sees the model's answer for the node; the
@@ -91,6 +126,7 @@ class Method(Generic[S]):
     check: Callable[[S, PublicInfo, Message], None] | None = None
     answers_shown: Callable[[S], bool] = lambda settings: True
     choose: Callable[[S, Outlook], S] | None = None
+    suits: Callable[[Scene], Suit | None] | None = None
     weighs_classes: bool = False
 
     def __post_init__(self) -> None:

@@ -67,9 +67,12 @@ class Plan:
         return self.has_noise and all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 
-def published(config: RunConfig) -> PublicInfo:
+def published(config: RunConfig, clients: int | None = None) -> PublicInfo:
     """Return the catalogue's sizes. The sizes of a folder or a drawn graph are not known before it
-    is read."""
+    is read.
+
+    clients  their number, where only the data tell it
+    """
     sizes, csbm = dataset_info(config.data.name), config.data.csbm
     nodes = sizes.num_nodes if csbm is None else csbm.num_nodes
     columns = sizes.num_features if csbm is None else csbm.num_features
@@ -78,7 +81,10 @@ def published(config: RunConfig) -> PublicInfo:
             f"data.name: {config.data.name!r} has no published sizes to plan with; give them: "
             "--nodes --features --classes --train --clients"
         )
-    clients = 1 if config.centralised else _num_clients(config, nodes)
+    if config.centralised:
+        clients = 1
+    elif clients is None:
+        clients = _num_clients(config, nodes)
     holders = 1 if config.centralised or _is_disjoint(config) else None
     return PublicInfo(
         num_nodes=nodes,

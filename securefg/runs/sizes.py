@@ -61,7 +61,7 @@ def with_sizes(config: RunConfig, given: Sizes) -> Sized:
     """Return the settled config with its sizes: by hand first, then as the data tell them."""
     config = _with_links(config, given.links)
     _refuse_odd(given)
-    found = _by_hand(config, given) if given.whole else _known(config)
+    found = _by_hand(config, given) if given.whole else _known(config, given.clients)
     info = replace(
         found.info,
         num_nodes=given.nodes or found.info.num_nodes,
@@ -120,10 +120,10 @@ def _by_hand(config: RunConfig, given: Sizes) -> Sized:
     return Sized(config, info, _training(config, info))
 
 
-def _known(config: RunConfig) -> Sized:
+def _known(config: RunConfig, clients: int | None) -> Sized:
     """Return the sizes of the catalogue, or of a folder."""
     if config.data.folder is None:
-        info = published(config)
+        info = published(config, clients)
         return Sized(config, info, _training(config, info))
     graph = load(config.data, config.seed)
     partition = draw_partition(graph, config.partition, config.seed)

@@ -283,7 +283,10 @@ class SecureClients(MaskingClients):
         apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
-        """A row of a client outside the session, or named twice, would leave without a mask."""
+        """A row of a client outside the session, or named twice, would leave without a mask; one
+        before the request would not be remembered."""
+        if not session.answered:
+            raise Refused("a row was to be masked before its request")
         self._rules.check_purpose(session, numbers, context.message, context.round)
         if context.recipients not in (0, len(self._roster)):
             raise Refused(f"{context.recipients} recipients, wanted all {len(self._roster)}")

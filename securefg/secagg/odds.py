@@ -20,15 +20,26 @@ class Odds:
 
     def __init__(self, blamed: Collection[int]) -> None:
         self._blamed, self._pairs = blamed, set[Pair]()
+        self._missing = set[Pair]()
         self._left_out: Counter[int] = Counter()
 
     def note(self, pairs: Iterable[Pair]) -> None:
         """Remember pairs of client numbers."""
         self._pairs.update((min(pair), max(pair)) for pair in pairs)
 
-    def know(self, one: int, other: int) -> bool:
-        """Return whether this pair was noted."""
-        return (min(one, other), max(one, other)) in self._pairs
+    def note_missing(self, pairs: Iterable[Pair]) -> None:
+        """Remember complaints about boxes whose shares were missing in the end."""
+        found = {(min(pair), max(pair)) for pair in pairs}
+        self._pairs.update(found)
+        self._missing.update(found)
+
+    def has_missed(self, one: int, other: int) -> bool:
+        """Return whether a share was missing after one complained of the other's box.
+
+        Different tags do not count here. A liar could sign one in a later session, complain of the
+        same neighbour's box in the next set-up, and keep it out of every second sum.
+        """
+        return (min(one, other), max(one, other)) in self._missing
 
     def named(self, clients: Collection[int], most_liars: int) -> list[int]:
         """Return those of the clients that are at odds with more than there can be liars."""

@@ -127,7 +127,7 @@ class Aggregator:
         survivors = replies.clients.numbers()
         revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
         about = (setup.roster, setup.graph, session, dealt, survivors, revealed)
-        secrets = Secrets(*about, self._blame, self._odds.note)
+        secrets = Secrets(*about, self._blame, self._odds.note_missing)
         return Opened(replies, tuple(survivors), secrets.unmasking())
 
     def _agree_on_masks(
@@ -322,7 +322,7 @@ class Aggregator:
             wrong.update(self._odds.named(counts, most))
             gone = wrong.union(dealt.without_roots())
             gone |= self._odds.part(
-                pair for pair in complaints if self._odds.know(*pair) and not gone & set(pair)
+                pair for pair in complaints if self._odds.has_missed(*pair) and not gone & set(pair)
             )
             if not gone:
                 clients: Clients = ready.clients

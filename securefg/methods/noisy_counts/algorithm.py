@@ -41,7 +41,7 @@ from securefg.federation.roles import (
     require_replies,
 )
 from securefg.foundation.errors import ConfigError
-from securefg.methods.base import Method, require_all_clients
+from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.noisy_counts.features import (
     CONSTANT,
     OwnRowToo,
@@ -68,6 +68,9 @@ from securefg.settings.execution import TrainingSettings
 BY_CLASS: Final = Statistic("both", "by_class")
 COUNTS: Final = Statistic("labels", "counts")
 MOMENTS: Final = Statistic("both", "moments")
+
+LEAST_RATIO: Final = 3.0
+"""Signal over noise of the sums over training nodes, below which plans advise against a run."""
 
 OWN_ROW: Final = "a node's own row of the counts, and its own features in its own prediction (GAP)"
 
@@ -296,6 +299,15 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
 
 
+def suits_scene(scene: Scene) -> Suit | None:
+    """Suit silos whose predictions others see."""
+    if scene.unit != "node" or not scene.shown or not scene.ratios:
+        return None
+    if min(scene.ratios[0], scene.ratios[-1]) < LEAST_RATIO:
+        return None
+    return Suit(1, "predictions follow from released counts, so others may see them")
+
+
 METHOD = Method(
     name="noisy_counts",
     summary="published predictions from released label counts: epsilon per node, one round",
@@ -310,4 +322,5 @@ METHOD = Method(
     make_evaluator=Published,
     answers_shown=lambda settings: settings.own_features,
     choose=choose_share,
+    suits=suits_scene,
 )

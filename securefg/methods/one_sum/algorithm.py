@@ -23,7 +23,7 @@ from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
 from securefg.methods.at_home import predict_with
-from securefg.methods.base import Method, require_all_clients
+from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.one_sum.settings import Settings
 from securefg.methods.two_sums.features import class_sums, own_rows, refuse_samples
 from securefg.models.discriminant import class_scores
@@ -39,6 +39,9 @@ BY_CLASS: Final = Statistic("both", "by_class")
 
 MOST: Final = 2.0
 """Weight of P where M stands far above its noise. It is half of this where both are level."""
+
+LEAST_RATIO: Final = 3.0
+"""From this signal over noise on the sum was above training alone on Johns Hopkins and Amherst."""
 
 
 class AskSum(Message, kind="one_sum.AskSum"):
@@ -153,6 +156,14 @@ def weigh_scores(sums: Tensor, noise: float) -> float:
     return MOST * ratio / (ratio + 1)
 
 
+def suits_scene(scene: Scene) -> Suit | None:
+    """Suit silos that keep predictions at home, if labels are too few for a sum over links."""
+    if scene.unit != "node" or scene.shown or scene.lowest_ratio < LEAST_RATIO:
+        return None
+    why = f"the sum stands {scene.lowest_ratio:.1f} times above its noise, for any number of links"
+    return Suit(1, why)
+
+
 METHOD = Method(
     name="one_sum",
     summary="class scores from one noisy sum, links at home: epsilon per node, for few labels",
@@ -164,4 +175,5 @@ METHOD = Method(
     make_host=Client,
     make_server=SumServer,
     answers_shown=lambda settings: False,
+    suits=suits_scene,
 )

@@ -33,7 +33,7 @@ from securefg.data.shard import clients_of, features_of
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
-from securefg.methods.base import Method, require_all_clients
+from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.pseudo_sums.settings import Settings
 from securefg.models.appnp import propagate
 from securefg.models.discriminant import PSEUDO_COUNT, class_scores
@@ -48,6 +48,9 @@ from securefg.settings.execution import TrainingSettings
 
 LEAST = 1e-12
 """A class that no known label reaches keeps this share."""
+
+LEAST_RATIO = 3.0
+"""Signal over noise of the sum over all users, below which plans advise against a run."""
 
 STEP = 0.5
 LEAST_TOTAL = 10.0
@@ -259,6 +262,20 @@ class SumServer(Server):
         self._projection, self._totals = state.get("projection"), state.get("totals")
 
 
+def suits_scene(scene: Scene) -> Suit | None:
+    """Suit users with one node each. All of them contribute, labelled or not."""
+    if scene.unit != "features" or scene.num_clients != scene.num_nodes:
+        return None
+    ratio = scene.lowest_ratio * scene.num_nodes / scene.num_training
+    if ratio < LEAST_RATIO:
+        return None
+    return Suit(
+        1,
+        f"every user has one node, and with all users the sum stands {ratio:.1f} times above its "
+        "noise. The server must hold the graph and some labels",
+    )
+
+
 METHOD = Method(
     name="pseudo_sums",
     summary="users with one node each: one noisy sum by propagated labels; epsilon per features",
@@ -272,4 +289,5 @@ METHOD = Method(
     batched=True,
     server_knows=frozenset({"graph", "labels"}),
     answers_shown=lambda settings: False,
+    suits=suits_scene,
 )

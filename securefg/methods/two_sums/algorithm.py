@@ -48,7 +48,7 @@ from securefg.federation.roles import (
 )
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.at_home import predict_with
-from securefg.methods.base import Method, require_all_clients
+from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
@@ -64,7 +64,7 @@ from securefg.methods.two_sums.features import (
     with_divisor,
 )
 from securefg.methods.two_sums.settings import Settings
-from securefg.models.discriminant import class_scores, head, is_clear
+from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
 from securefg.privacy.influence import NOTHING, Fixed, Influence
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, reals
@@ -342,6 +342,13 @@ def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
 
 
+def suits_scene(scene: Scene) -> Suit | None:
+    """Suit silos that keep predictions at home, if both sums stand clear of their noise."""
+    if scene.unit != "node" or scene.shown or scene.lowest_ratio < CLEAR:
+        return None
+    return Suit(2, f"both sums stand {scene.lowest_ratio:.1f} times above their noise, or more")
+
+
 METHOD = Method(
     name="two_sums",
     summary="a common classifier from two noisy sums under masks: epsilon per node, one round",
@@ -357,4 +364,5 @@ METHOD = Method(
     make_evaluator=AtHome,
     answers_shown=lambda settings: settings.answers == "shown",
     choose=with_divisor,
+    suits=suits_scene,
 )

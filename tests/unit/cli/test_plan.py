@@ -78,6 +78,36 @@ def test_sums_clear_of_noise_are_not_said_to_beat_training_alone():
     assert "training alone may do as well" in words
 
 
+def recommended(name: str, *words: str) -> str:
+    """Return what the command recommends by sizes alone."""
+    said = CliRunner().invoke(app, ["plan", str(CONFIGS / f"{name}.yaml"), *words])
+    assert said.exit_code == 0, said.output
+    _, _, advice = " ".join(said.output.split()).partition("Recommended by sizes alone: ")
+    return advice
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "advice"),
+    [
+        ("private_cornell5_100", (), "two_sums. In it both sums stand 154.3 times above"),
+        ("private_few_labels_cornell5", (), "one_sum. In it the sum stands 15.3 times above"),
+        ("private_majors_cornell5", ("--clients", "58"), "two_sums."),
+        ("private_cornell5", (), "nothing to gain here, every client has about 2,882 training"),
+        ("private_published_cornell5", (), "noisy_counts. In it predictions follow"),
+        ("private_users_cora", ("--train", "140"), "pseudo_sums. In it every user has one node"),
+        ("private_cora", ("--set", "privacy.target_epsilon=1"), "one_sum."),
+        ("private_cora", ("--set", "privacy.target_epsilon=.3"), "nothing to gain here, no method"),
+        ("fedavg_csbm", (), ""),
+    ],
+)
+def test_recommended_method_follows_from_public_sizes(
+    name: str, words: tuple[str, ...], advice: str
+) -> None:
+    found = recommended(name, *words)
+    assert found.startswith(advice)
+    assert bool(found) == bool(advice)
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

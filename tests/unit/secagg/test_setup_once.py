@@ -291,7 +291,7 @@ def test_parts_for_recipients_leave_in_the_first_session_of_a_set_up_alone() -> 
     for host in range(6):
         bed.answer(host, again(bed), [host])
     session = bed.hosts[0]._current()
-    session.sharers = tuple(range(6))
+    session.sharers, session.answered = tuple(range(6)), True
     parts = replace(bed.context(Upload, "numbers"), length=6, recipients=6)
     with pytest.raises(Refused, match="take a set-up of their own"):
         bed.hosts[0].mask(np.zeros((1, 6), np.uint32), [0], parts)
