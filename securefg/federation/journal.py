@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,18 +109,61 @@ def read_entry(path: Path) -> tuple[Entry, str]:
         raise RunFolderError(f"{path}: an opened sum that cannot be read: {error}") from error
 
 
-def check_against_records(folder: Path, records: Iterable[Record]) -> int:
-    """Return how many outcomes lie in a folder. Raise an error at an outcome that the records do
-    not have."""
-    paths = sorted(folder.glob("*.bin"))
-    recorded: dict[int, set[str]] = {}
-    for record in records if paths else ():
+@dataclass(frozen=True)
+class Outcome:
+    """A masked ask's outcome on record.
+
+    is_last  whether nothing of its attempt was recorded after it
+    """
+
+    attempt: int
+    round: int
+    digest: str
+    is_last: bool
+
+
+def recorded_outcomes(records: Iterable[Record]) -> list[Outcome]:
+    """Return the outcomes of all masked asks, in the order of the records."""
+    found, last = list[tuple[int, int, int, str]](), dict[int, int]()
+    for at, record in enumerate(records):
+        last[record.attempt] = at
         if record.sender == "sum" or record.note.startswith(ABORTED):
             digest = record.note.removeprefix(ABORTED)
-            recorded.setdefault(record.round, set()).add(digest)
+            found.append((at, record.attempt, record.round, digest))
+    return [Outcome(a, r, digest, last[a] == at) for at, a, r, digest in found]
+
+
+def check_against_records(folder: Path, outcomes: Iterable[Outcome]) -> int:
+    """Return how many outcomes lie in a folder. Raise an error at one that is not on record."""
+    paths = sorted(folder.glob("*.bin"))
+    recorded: dict[int, set[str]] = {}
+    for outcome in outcomes:
+        recorded.setdefault(outcome.round, set()).add(outcome.digest)
     for path in paths:
         _check_recorded(path, recorded)
     return len(paths)
+
+
+def check_none_missing(
+    folder: Path, outcomes: Sequence[Outcome], done: int, ended: Collection[int]
+) -> None:
+    """Raise an error where a file is missing that the next attempt would read.
+
+    A crash may leave the last outcome of an attempt without its file. The next attempt then asks
+    again, and writes what came of it.
+
+    done   the round of the checkpoint; outcomes of later rounds are read
+    ended  rounds that went on after their outcomes
+    """
+    kept = {read_entry(path)[1] for path in folder.glob("*.bin")}
+    for one in outcomes:
+        is_asked_again = any(o.round == one.round and o.attempt > one.attempt for o in outcomes)
+        is_cut_off = one.is_last and (is_asked_again or one.round not in ended)
+        if one.round > done and one.digest not in kept and not is_cut_off:
+            raise RunFolderError(
+                f"{folder}: found no file for an outcome of round {one.round} that the transcript "
+                f"recorded; expected all{_ANEW}"
+            )
 
 
 def _check_recorded(path: Path, recorded: dict[int, set[str]]) -> None:

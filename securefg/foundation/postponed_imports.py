@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
+from importlib.util import LazyLoader, _LazyModule  # type: ignore[attr-defined]
 from types import ModuleType
 
 
@@ -44,3 +44,14 @@ def postpone_imports(*names: str) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+def execute_postponed() -> None:
+    """Execute all modules that still wait.
+
+    A library that looks at every loaded module while it is imported would execute them in the
+    middle of its own import, and find itself half imported.
+    """
+    for module in list(sys.modules.values()):
+        if isinstance(module, _LazyModule):
+            module.__dict__  # noqa: B018 - reading any attribute executes it

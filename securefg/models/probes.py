@@ -21,8 +21,10 @@ def linear_probe(
     embedding: Tensor, labels: Tensor, train: Tensor, num_classes: int, ridge: float = 1.0
 ) -> Tensor:
     """Return class scores of all nodes from least squares on the training nodes' standardised
-    rows."""
+    rows. Without training nodes no class scores above another."""
     rows = embedding.double()
+    if not bool(train.any()):
+        return rows.new_zeros(len(rows), num_classes)
     spread = rows[train].std(0, correction=0).clamp_min(1e-12)
     rows = (rows - rows[train].mean(0)) / spread
     rows = torch.cat([rows, torch.ones_like(rows[:, :1])], 1)
@@ -38,7 +40,7 @@ def held_out_f1(
     embedding: Tensor, labels: Tensor, train: Tensor, test: Tensor, seed: int
 ) -> dict[str, float]:
     """Return the F1 of both classifiers, fitted to the training nodes and scored on the test
-    nodes."""
+    nodes. A client whose nodes cannot be fitted or scored has no F1."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     fit, score = train.cpu().nonzero()[:, 0].numpy(), test.cpu().nonzero()[:, 0].numpy()
     return _f1(rows, classes, [(fit, score)], seed)
@@ -48,9 +50,12 @@ def cross_validated_f1(
     embedding: Tensor, labels: Tensor, num_folds: int, seed: int
 ) -> dict[str, float]:
     """Return the F1 of both classifiers over stratified folds of all rows. It is right only if no
-    label was used to make the embedding."""
+    label was used to make the embedding. With fewer nodes than folds in every class there is no
+    F1."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     rows, classes = rows[classes >= 0], classes[classes >= 0]
+    if np.bincount(classes, minlength=1).max() < num_folds:
+        return {}
     from sklearn.model_selection import StratifiedKFold  # loaded where it is used
 
     folds = StratifiedKFold(num_folds, shuffle=True, random_state=seed % 2**32)
@@ -72,10 +77,12 @@ def _f1(
 
     scores: dict[str, list[float]] = {"mlp_f1": [], "svc_f1": []}
     for fit, score in folds:
+        if not len(score) or len(np.unique(classes[fit])) < 2:
+            continue
         models = {"mlp_f1": MLPClassifier(random_state=seed % 2**32), "svc_f1": SVC()}
         for name, model in models.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(rows[fit], classes[fit])
             scores[name].append(float((model.predict(rows[score]) == classes[score]).mean()))
-    return {name: float(np.mean(values)) for name, values in scores.items()}
+    return {name: float(np.mean(values)) for name, values in scores.items() if values}

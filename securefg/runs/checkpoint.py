@@ -166,6 +166,12 @@ def proven(folder: Path) -> list[Progress]:
     return [progress for progress in found if progress is not None]
 
 
+def oldest_kept(folder: Path) -> int:
+    """Return the round of the oldest checkpoint, from which a run goes on if later ones are
+    damaged."""
+    return int(_named(folder)[0].name.rpartition("-")[2])
+
+
 def forget_after(folder: Path, round: int) -> None:
     """Remove checkpoints of later rounds: the run goes on from this one."""
     for path in _named(folder):

@@ -41,6 +41,7 @@ from securefg.runs.checkpoint import (
     Checkpoint,
     Progress,
     forget_after,
+    oldest_kept,
     write_checkpoint,
 )
 from securefg.runs.divergence import (
@@ -316,7 +317,7 @@ class Run:
             seconds=self._seconds(),
         )
         write_checkpoint(self._folder.checkpoints, progress, state, self._best.body, engine.save)
-        self._journal.forget(number)
+        self._journal.forget(oldest_kept(self._folder.checkpoints))
 
     def _quality_of_the_best(
         self, local: list[LocalScore]

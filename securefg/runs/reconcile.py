@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from securefg.federation.journal import check_against_records
+from securefg.federation.journal import (
+    check_against_records,
+    check_none_missing,
+    recorded_outcomes,
+)
 from securefg.foundation.errors import RunFolderError
 from securefg.foundation.log import first_link, read_log
 from securefg.privacy.accountants import Claim
@@ -49,16 +53,24 @@ def reconcile(
     releases = list(read_ledger(folder.ledger_path))
     _check_ledger(folder, states)
     end = _check_transcript(folder, states, {_booked(r) for r in releases}, resent)
-    check_opened(folder)
+    check_opened(folder, done)
     _check_metrics(folder, done)
     _check_told(folder, num_clients, releases, claims)
     return Surviving(end, max((release.attempt for release in releases), default=0))
 
 
-def check_opened(folder: RunFolder) -> int:
-    """Return how many opened sums the folder keeps. Raise an error if the transcript has others."""
-    records = (record for _, record in checked_records(folder.transcript))
-    return check_against_records(folder.opened, records)
+def check_opened(folder: RunFolder, done: int | None = None) -> int:
+    """Return how many opened sums the folder keeps. Raise an error if the transcript has others.
+
+    done  the round from which the run goes on: no opened sum after it may have been deleted, since
+          clients would refuse to be asked again, and the round would be lost
+    """
+    outcomes = recorded_outcomes(record for _, record in checked_records(folder.transcript))
+    kept = check_against_records(folder.opened, outcomes)
+    if done is not None:
+        ended = {line["round"] for line in folder.metrics()}
+        check_none_missing(folder.opened, outcomes, done, ended)
+    return kept
 
 
 def _check_ledger(folder: RunFolder, states: list[Progress]) -> None:

@@ -20,6 +20,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from securefg.foundation.errors import ConfigError
+from securefg.foundation.postponed_imports import execute_postponed
 from securefg.privacy.accountants import Composition
 from securefg.privacy.influence import Influence
 from securefg.privacy.ledger import NO_BOUND, Mechanism, Reach
@@ -210,6 +211,7 @@ def watch(module: nn.Module) -> Any:
     Only modules with weights of their own are in training, where the hooks listen: dropout would
     draw from a stream that nobody named.
     """
+    execute_postponed()  # Opacus' import looks at all loaded modules
     from opacus import GradSampleModule  # an expensive import that other runs need not pay for
 
     for part in module.modules():

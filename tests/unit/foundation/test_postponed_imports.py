@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from securefg.foundation.postponed_imports import postpone_imports
+from securefg.foundation.postponed_imports import execute_postponed, postpone_imports
 
 
 @pytest.fixture
@@ -46,3 +47,24 @@ def test_imports_after_postponing_are_executed_at_once(package: str) -> None:
 def test_missing_module_postponed_is_still_missing() -> None:
     with postpone_imports("json.nothing_here"), pytest.raises(ModuleNotFoundError):
         importlib.import_module("json.nothing_here")
+
+
+def test_postponed_modules_are_executed_before_a_library_looks_at_all(package: str) -> None:
+    with postpone_imports(f"{package}.big"):
+        importlib.import_module(package)
+    execute_postponed()
+    assert sys.executed_here == [f"{package}.small", f"{package}.big"]
+
+
+@pytest.mark.slow
+def test_opacus_is_imported_after_a_graph_library_was_postponed() -> None:
+    lines = (
+        "from securefg.models.any_network import UNUSED_PARTS",
+        "from securefg.foundation.postponed_imports import postpone_imports",
+        "from securefg.privacy.defences.dp_sgd import watch",
+        "import importlib, torch",
+        "with postpone_imports(*UNUSED_PARTS):",
+        "    importlib.import_module('torch_geometric.nn.models')",
+        "watch(torch.nn.Linear(2, 2))",
+    )
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

@@ -34,3 +34,13 @@ def test_labels_that_do_not_train_change_no_prediction() -> None:
 def test_rows_without_meaning_score_as_chance() -> None:
     rows, labels = clusters(100.0)
     assert cross_validated_f1(rows, labels, 5, 1)["svc_f1"] < 0.6
+
+
+def test_rows_that_cannot_be_fitted_have_no_score() -> None:
+    rows, labels = clusters(0.3)
+    train, none = torch.arange(60) < 40, torch.zeros(60, dtype=torch.bool)
+    assert held_out_f1(rows, labels, none, train, 1) == {}
+    assert held_out_f1(rows, labels, train, none, 1) == {}
+    assert held_out_f1(rows, labels, train & (labels == 1), ~train, 1) == {}
+    assert cross_validated_f1(rows[:9], labels[:9], 5, 1) == {}
+    assert not linear_probe(rows, labels, none, 3).any()

@@ -64,7 +64,8 @@ def require_refusal(run: RunFolder, match: str) -> None:
 
 def test_opened_sum_unchanged_is_taken_up(run: RunFolder) -> None:
     assert runner.resume(run).summary is not None
-    assert not list((run.path / "opened").glob("*.bin"))
+    left = [path.name for path in (run.path / "opened").glob("*.bin")]
+    assert left == ["000003-1.bin"], "the checkpoint of round 2 is kept and may be needed"
 
 
 @pytest.mark.parametrize("place", [0.0, 0.05, 0.3, 0.6, 0.999])
@@ -135,6 +136,57 @@ def test_opened_sum_forged_as_abort_of_another_step_is_refused(run: RunFolder, l
 def test_opened_file_with_strange_name_is_refused(run: RunFolder) -> None:
     opened_file(run).rename(run.path / "opened" / "stranger.bin")
     require_refusal(run, r"stranger\.bin: found an opened sum that was changed")
+
+
+def test_opened_sum_deleted_is_missed(run: RunFolder) -> None:
+    """Before, the clients refused the round, it was lost, and the run ended with another model."""
+    opened_file(run).unlink()
+    with pytest.raises(RunFolderError, match="found no file for an outcome of round 2"):
+        runner.resume(run)
+
+
+def test_opened_sum_that_a_crash_cut_off_is_no_loss(run: RunFolder) -> None:
+    """The crash came between the record and its file, and a second one in the next attempt."""
+    opened_file(run).unlink()
+    lines = run.metrics_path.read_text().splitlines(keepends=True)
+    run.metrics_path.write_text("".join(lines[:-1]))
+    write = Run._write_checkpoint
+
+    def end_in_round_2(self: Run, number: int, *others: object) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        write(self, number, *others)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_write_checkpoint", end_in_round_2)
+        with pytest.raises(KeyboardInterrupt):
+            runner.resume(run)
+    summary = runner.resume(run).summary
+    assert summary is not None
+    assert summary.aborted_rounds == 1
+
+
+def test_damaged_checkpoint_costs_no_masked_round(tmp_path: Path) -> None:
+    """Before, the sums up to it were gone, and the clients refused to be asked again."""
+    write = Run._write_checkpoint
+
+    def end_in_round_3(self: Run, number: int, *others: object) -> None:
+        if number == 3:
+            raise KeyboardInterrupt
+        write(self, number, *others)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_write_checkpoint", end_in_round_3)
+        with pytest.raises(KeyboardInterrupt):
+            runner.start(config(tmp_path, *MASKED))
+    (path,) = tmp_path.glob("run-*")
+    run = RunFolder.open(path)
+    (run.checkpoints / "round-000002" / "best.bin").write_bytes(b"")
+    with pytest.warns(UserWarning, match="goes on from round-000001"):
+        summary = runner.resume(run).summary
+    assert summary is not None
+    assert summary.aborted_rounds == 0
+    assert summary.rounds == 3
 
 
 def test_verify_finished_run_with_flipped_opened_sum_finds_it(
