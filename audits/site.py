@@ -37,7 +37,12 @@ from securefg.methods.registry import get_method
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Release
 from securefg.protocol.messages import Message
-from securefg.protocol.transcript import broken_link, last_link, read_transcript
+from securefg.protocol.transcript import (
+    broken_link,
+    last_link,
+    read_transcript,
+    unfinished_after,
+)
 from securefg.runs.assembly import Experiment
 from securefg.runs.folder import RunFolder
 from securefg.settings.privacy import Unit
@@ -204,14 +209,21 @@ def _promises(truth: SiteTruth, plan: Plan) -> Checks:
 
 
 def _integrity(truth: SiteTruth) -> Finding:
+    """Return whether the record is the one that was made. A killed process may leave the beginning
+    of one more message, which proves nothing: whoever takes whole messages away at the end leaves
+    no trace in the chain either, and the books name what is missing."""
     broken = broken_link(truth.folder.transcript)
+    verdict = Verdict.VIOLATION if broken else Verdict.NOT_DETECTED
+    if broken and unfinished_after(truth.folder.transcript) is not None:
+        verdict = Verdict.INCONCLUSIVE
+        broken = "the last message was not written to its end, as if the site had been killed"
     return Finding(
         adversary="-",
         attack="integrity",
         method=truth.method_name,
         metric="hash chain of the site's record",
         unit="run",
-        verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
+        verdict=verdict,
         because=broken or "every message is the one that was recorded at this site",
         assumptions=("nobody but the site writes into its home",),
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
+from papers.collect import Batch, collect
 from papers.entry import Entry
+from papers.fedgl_batch import run_batch
 from papers.ours import Ours
 from papers.output import write_outputs, write_section
 from papers.plan import Options, Plan, check_data, make_plan
+from papers.store import RESULTS
 from papers.table import Reproduction, reproduction
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.reports.figures.canvas import Figure
@@ -93,3 +96,17 @@ def command_line(plan: Plan) -> str:
     for override in options.overrides:
         words += ["--set", override]
     return shlex.join(words)
+
+
+def collect_entries(
+    entries: Sequence[Entry], options: Options, engine: bool, console: Console
+) -> tuple[Failure, ...]:
+    """Run and store what `papers/results` lacks. Return the cells that failed."""
+    if options.quick or options.overrides:
+        raise InputError("--collect: takes runs as shipped, without --quick and --set")
+    batch: Batch | None = None if engine else run_batch
+    failed = []
+    for entry in entries:
+        plan = make_plan(entry, replace(options, root=options.root / "collect"))
+        failed += collect(plan, RESULTS, lambda text: console.print(text, soft_wrap=True), batch)
+    return tuple(failed)

@@ -60,3 +60,16 @@ def _write_figures(docs: Path, name: str, figures: Sequence[Figure]) -> str:
         write_atomically(path, standalone(figure))
         links.append(f"![{figure.title}: {figure.caption}]({path.relative_to(docs)})")
     return "\n" + "\n".join(links) + "\n" if links else ""
+
+
+def section_of(text: str, name: str) -> str | None:
+    """Return what stands between an entry's markers, or None without markers."""
+    begin, end = (f"<!-- {word} {name} -->" for word in ("begin", "end"))
+    if begin not in text:
+        return None
+    return text.partition(f"{begin}\n")[2].partition(end)[0]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a page, whole or not at all."""
+    write_atomically(path, text)

@@ -37,6 +37,7 @@ class Line:
     verdict: str
     wanted: int
     quick: bool = False
+    stored: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -55,7 +56,10 @@ class Line:
         decimals = self.cell.unit.decimals
         text = f"{self.ours.mean:.{decimals}f}"
         text += "" if self.ours.half_width is None else f" ± {self.ours.half_width:.{decimals}f}"
-        return text if self.complete else f"{text} ({self.ours.count} of {self.wanted} seeds)"
+        if self.complete:
+            return text
+        seeds = f"{self.ours.count} seed{'s' if self.ours.count > 1 else ''}"
+        return f"{text} ({seeds if self.stored else f'{self.ours.count} of {self.wanted} seeds'})"
 
     @property
     def paper_text(self) -> str:
@@ -91,6 +95,7 @@ class Reproduction:
     num_seeds: int
     quick: bool
     command: str
+    notes: tuple[str, ...] = ()
 
     def line(self, row: str, column: str) -> Line | None:
         found = (x for x in self.lines if (x.cell.row, x.cell.column) == (row, column))
@@ -115,7 +120,9 @@ class Reproduction:
         unit = f", in {self.unit}" if self.unit else ""
         seeds = f"{self.num_seeds} seeds" if self.num_seeds > 1 else "one seed"
         spread = " with its 95 % t-interval" if self.num_seeds > 1 else ""
-        return f"Ours, mean over {seeds}{spread}{beside}{unit}."
+        stored = any(line.stored and not line.complete for line in self.lines)
+        unless = " or as many as the cell says" if stored else ""
+        return f"Ours, mean over {seeds}{unless}{spread}{beside}{unit}."
 
     @property
     def tally(self) -> str:
@@ -155,6 +162,9 @@ def as_markdown(result: Reproduction, level: int = 1) -> str:
         parts.append("**Quick**: fewer rounds, seeds and rows. These figures judge nothing.")
     parts.append(markdown_table(result))
     parts.append(" ".join(filter(None, (result.key, result.tally, result.entry.about))))
+    if result.notes:
+        notes = [f"- {note}" for note in result.notes]
+        parts.append("\n".join(["Off by more than 5 points:", "", *notes]))
     if result.failed:
         parts.append("\n".join(["Failed:", "", *(f"- {f.key}: {f.reason}" for f in result.failed)]))
     parts.append(f"    {result.command}")

@@ -7,6 +7,7 @@ payments: what left it and what came in, between banks' accounts (`bank`) and wi
 (`world`). Amounts and counts are logarithms, cut to the public range.
 
     python read.py RAW OUT --split 3      the fourth of the splits by pattern, as a column `split`
+    python read.py RAW OUT --learn        without public ranges: `prepare` learns means and scales
 
 A split keeps a pattern's accounts together. An account of several patterns goes with the first
 pattern that is drawn.
@@ -92,7 +93,9 @@ def draw_split(raw: Path, num_accounts: int, seed: int) -> np.ndarray:
     return parts
 
 
-def write_banks(raw: Path, out: Path, split: int | None = None, links: bool = False) -> None:
+def write_banks(
+    raw: Path, out: Path, split: int | None = None, links: bool = False, learn: bool = False
+) -> None:
     """Write a folder per bank; a transfer is in the tables of both banks that see it."""
     accounts = read_accounts(raw)
     if split is not None:
@@ -108,7 +111,7 @@ def write_banks(raw: Path, out: Path, split: int | None = None, links: bool = Fa
         }
     )
     out.mkdir(parents=True)
-    (out / "tables.yaml").write_text(settings_text(accounts, links))
+    (out / "tables.yaml").write_text(settings_text(accounts, links, learn))
     for bank, own in accounts.groupby("bank"):
         folder = out / str(bank)
         folder.mkdir()
@@ -117,10 +120,11 @@ def write_banks(raw: Path, out: Path, split: int | None = None, links: bool = Fa
         transfers[seen].to_csv(folder / "transfers.csv", index=False)
 
 
-def settings_text(accounts: pd.DataFrame, links: bool) -> str:
+def settings_text(accounts: pd.DataFrame, links: bool, learn: bool = False) -> str:
     """Return tables.yaml: names, classes, and a public range for every column.
 
     links  leave out the columns that were computed from transfers; `prepare` sums over links then
+    learn  leave out the ranges; `prepare` learns means and scales, which all banks then know
     """
     own = [name for name in accounts if name not in ("account", "bank", "fraud", "split")]
     summed = [name for name in own if name.startswith("bank_")]
@@ -130,7 +134,7 @@ def settings_text(accounts: pd.DataFrame, links: bool) -> str:
     head = ["nodes: accounts", "edges: transfers", "label: fraud", 'classes: ["no", "yes"]']
     head += [f"{'ignore' if links else 'from_edges'}: [{', '.join(summed)}]"]
     head += [f"transfers: {TRANSFERS}"] * links
-    return "\n".join([*head, "range:", *lines, ""])
+    return "\n".join([*head, *([] if learn else ["range:", *lines]), ""])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -139,8 +143,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--split", type=int, help="number of a split by pattern")
     parser.add_argument("--links", action="store_true", help="let `prepare` sum over links")
+    parser.add_argument("--learn", action="store_true", help="write no public ranges")
     asked = parser.parse_args(arguments)
-    write_banks(asked.raw, asked.out, asked.split, asked.links)
+    write_banks(asked.raw, asked.out, asked.split, asked.links, asked.learn)
     print(f"wrote {asked.out}")
 
 

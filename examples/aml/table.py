@@ -60,11 +60,13 @@ def candidates() -> dict[str, ClassifierMixin]:
 def arms() -> Iterator[tuple[str, dict[str, Any]]]:
     """The runs of one split, by name."""
     federated = yaml.safe_load((HERE / "banks.yaml").read_text())
+    defaults = yaml.safe_load((HERE / "defaults.yaml").read_text())
     private = yaml.safe_load((HERE / "private.yaml").read_text())
     mlp = {"name": "alone", "network": "mlp", "hidden": 32}
     yield "local", {**federated, "method": mlp}
     yield "joint", {**federated, "method": mlp, "centralised": True}
     yield "federated", federated
+    yield "federated, defaults", defaults
     yield (
         "own sums, local",
         {**private, "method": {"name": "own_sums", "graph": False}, "privacy": {}},
@@ -89,11 +91,11 @@ def weighted(scores: dict[int, float], positives: dict[int, int]) -> float:
 class Split:
     """One split: its prepared folder, and every bank's test accounts."""
 
-    def __init__(self, raw: Path, out: Path, number: int, links: bool = False) -> None:
-        name = f"{number}-links" if links else str(number)
+    def __init__(self, raw: Path, out: Path, number: int, kind: str = "") -> None:
+        name = f"{number}{kind and '-'}{kind}"
         self.folder, tables = out / f"prepared-{name}", out / f"tables-{name}"
         if not self.folder.is_dir():
-            read.write_banks(raw, tables, number, links)
+            read.write_banks(raw, tables, number, kind == "links", kind == "defaults")
             write_prepared(prepared(tables, table_settings(tables)), self.folder)
         self.x = np.load(self.folder / "features.npz")["x"]
         self.y = np.load(self.folder / "labels.npz")["y"]
@@ -216,12 +218,12 @@ def main(arguments: list[str] | None = None) -> None:
     results = []
     for number in range(asked.splits):
         split = Split(asked.raw, asked.out, number)
-        linked = Split(asked.raw, asked.out, number, links=True)
+        others = {kind: Split(asked.raw, asked.out, number, kind) for kind in ("links", "defaults")}
         found = {REFERENCE: split.reference(), LOCAL: split.best_local()}
         for name, config in arms():
             if asked.only and name not in asked.only:
                 continue
-            used = linked if "links" in name else split
+            used = next((other for kind, other in others.items() if kind in name), split)
             found[name] = used.run(config, asked.out / "runs", number)
             print(number, name, f"{found[name]['pooled']:.3f}", flush=True)
         results.append(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,14 @@ from securefg.cli.common import Overrides, end_sweep, show_line
 from securefg.foundation.errors import InputError
 
 if TYPE_CHECKING:
+    from papers.entry import Entry
     from papers.table import Reproduction
 
 
 def reproduce(
-    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, `all`, or `list`.")],
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="An entry, `all`, `list`, or `pages`.")
+    ],
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds per run.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs in parallel.")] = 2,
     quick: Annotated[
@@ -32,6 +36,12 @@ def reproduce(
     ] = "",
     stored: Annotated[
         bool, typer.Option("--stored", help="Run nothing; make tables of the stored runs.")
+    ] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Run what papers/results lacks, and store it there.")
+    ] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="With --collect: every run by itself, no batches.")
     ] = False,
     overrides: Overrides = None,
     root: Annotated[Path, typer.Option(help="Folder for runs.")] = Path("runs/reproduce"),
@@ -51,17 +61,23 @@ def reproduce(
     from papers.catalogue import ENTRIES, get_entries
     from papers.command import Asked
     from papers.command import reproduce as carry_out
+    from papers.pages import PAGE, write_pages
     from papers.plan import Options
 
     console = Console(markup=False)
     if entry == "list":
-        table = Table("entry", "what", "cells", "seeds", box=None, pad_edge=False)
-        for one in ENTRIES:
-            table.add_row(one.name, one.title, str(len(one.cells)), str(one.seeds))
-        console.print(table)
+        _print_entries(ENTRIES, console)
+        return
+    if entry == "pages":
+        write_pages(docs or PAGE)
         return
     chosen = [tuple(name.strip() for name in x.split(",") if name.strip()) for x in (rows, columns)]
     options = Options(root, seeds, quick, chosen[0], chosen[1], tuple(overrides or ()))
+    if collect:
+        from papers.command import collect_entries
+
+        end_sweep(collect_entries(get_entries(entry), options, engine, console), False)
+        return
     asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
     told = carry_out(asked, console)
     for result, path in told.pages:
@@ -69,6 +85,21 @@ def reproduce(
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
         show_line(f"  {path}", console)
     end_sweep(told.failed, told.interrupted)
+
+
+def _print_entries(entries: Sequence[Entry], console: Console) -> None:
+    """Print all entries, and how many of their published cells the store has."""
+    from papers.pages import count_cells
+
+    columns = ("entry", "what", "cells", "seeds", "published", "run", "3 seeds", "off by > 5")
+    table = Table(*columns, box=None, pad_edge=False)
+    for one in entries:
+        known = count_cells((one,))
+        counts = (known.published, known.run, known.with_seeds, known.far)
+        cells = (len(one.cells), one.seeds, *counts)
+        table.add_row(one.name, one.title, *map(str, cells))
+    console.print(table)
+    console.print(count_cells(entries).text)
 
 
 def _print_figures(result: Reproduction, console: Console) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -134,6 +135,14 @@ class Targets:
     _last_rows: list[tuple[Operator, Labelled]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
+
+    @classmethod
+    def of(
+        cls, nodes: Tensor, labels: Tensor, weight: float, loss: Literal["mean", "sum"]
+    ) -> Targets:
+        """Return some nodes with their labels. Their losses count by their mean, or add up."""
+        factor = weight * len(nodes) if loss == "sum" else weight
+        return cls(nodes, labels[nodes], factor)
 
     def slope_by_scores(self, num_classes: int) -> Tensor:
         """Return the gradient of factor * mean cross-entropy by the log-probabilities, (n, C)."""

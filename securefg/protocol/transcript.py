@@ -125,13 +125,17 @@ _Head = create_model("_Head", __config__=_STRICT, **_KEYS, format=(int, ...), li
 
 class TranscriptWriter:
     """A writer that appends records. `position` is where a resumed run cuts off what it will say
-    again. `chain` is the last link if it is known, and then the file is not read again."""
+    again. `chain` is the last link if it is known, and then the file is not read again. Otherwise
+    the beginning of a record that a killed process left at the end is cut off, because records
+    behind it could not be read."""
 
     def __init__(self, folder: Path, position: int | None = None, chain: str | None = None) -> None:
         make_private_folder(folder)
         path = folder / "messages.bin"
         if position is not None and path.exists():
             os.truncate(path, min(position, path.stat().st_size))
+        if chain is None and (whole := unfinished_after(folder)) is not None:
+            os.truncate(path, whole)
         self._chain = last_link(folder) if chain is None else chain
         self._file: BinaryIO = open(path, "ab", opener=_open_private)  # noqa: SIM115
 
@@ -222,6 +226,25 @@ def last_link(folder: Path) -> str:
         for record in read_transcript(folder):
             link = record.chain
     return link
+
+
+def unfinished_after(folder: Path) -> int | None:
+    """Return where the whole records end if the file ends within one more record, as a killed
+    process leaves it. Return None for a whole file and for one that is damaged before its end."""
+    path, end = folder / "messages.bin", 0
+    if not path.exists():
+        return None
+    for end, _, _ in _records(path):  # noqa: B007
+        pass
+    with path.open("rb") as file:
+        file.seek(end)
+        rest = file.read()
+    if not rest or not rest.startswith(MAGIC[: len(rest)]) or MAGIC in rest[1:]:
+        return None
+    if len(rest) < _PREFIX.size:
+        return end
+    _, head_length, body_length, _ = _PREFIX.unpack_from(rest)
+    return end if _PREFIX.size + head_length + body_length > len(rest) else None
 
 
 def broken_link(folder: Path, last: str | None = None) -> str | None:

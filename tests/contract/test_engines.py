@@ -47,7 +47,9 @@ def small_version(path: Path, root: Path) -> RunConfig:
     tree = json.loads(shipped(path))
     task = (tree["data"]["csbm"] or CSBM)["task"]
     small = CSBM if task == "dnc" else {**SAMPLES, "task": task}
-    tree["data"] = {"name": "csbm", "csbm": dict(small)}
+    drawn = tree["data"]["csbm"] or {}
+    on_edges = drawn.get("edge_features", 0)
+    tree["data"] = {"name": "csbm", "csbm": {**small, "edge_features": on_edges}}
     if tree["method"].get("sums") == "recipients":
         tree["data"]["csbm"]["num_nodes"] = 40  # every two clients agree on a pad, every round
     tree["training"]["rounds"] = min(3, tree["training"]["rounds"])

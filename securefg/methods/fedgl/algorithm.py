@@ -50,7 +50,8 @@ class Client(Host):
         self._shape, self._adjacency, self._features = inputs
         self._labels = graph.labels.to(site.device)
         self._train = graph.split.train.to(site.device)
-        self._own_targets = Targets(self._train.nonzero().flatten(), self._labels[self._train])
+        nodes = self._train.nonzero().flatten()
+        self._own_targets = Targets.of(nodes, self._labels, 1.0, self._settings.loss)
         self._node_ids = self._shard.node_ids.to(site.device)
         self._num_nodes = torch.tensor([float(len(self._node_ids))])
 
@@ -89,7 +90,7 @@ class Client(Host):
             return []
         labels = request.pseudo_labels.to(self._device)[self._node_ids].long()
         chosen = ((labels >= 0) & ~self._train).nonzero().flatten()
-        return [Targets(chosen, labels[chosen], self._settings.alpha)]
+        return [Targets.of(chosen, labels, self._settings.alpha, self._settings.loss)]
 
     @torch.no_grad()
     def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:

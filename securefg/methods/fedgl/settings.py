@@ -22,12 +22,8 @@ class Settings(WeightedSettings):
         0.5, ge=0, lt=1, description="lambda: least confidence of a pseudo label"
     )
     alpha: float = Field(0.2, ge=0, description="weight of the pseudo labels in the loss")
-    beta: float = Field(
-        1.0, ge=0, description="weight of the pseudo graph relative to the client's own graph"
-    )
-    num_neighbors: int = Field(
-        100, ge=1, description="s: number of pseudo neighbours kept per node"
-    )
+    beta: float = Field(1.0, ge=0, description="weight of the pseudo graph beside the own graph")
+    num_neighbors: int = Field(100, ge=1, description="s: pseudo neighbours kept per node")
     exact_nodes: int = Field(
         20_000,
         ge=1,
@@ -42,6 +38,9 @@ class Settings(WeightedSettings):
     )
     degree: Literal["count", "weight"] = Field(
         "count", description="D of equation 9: number of pseudo neighbours, or their total weight"
+    )
+    loss: Literal["mean", "sum"] = Field(
+        "mean", description="equations 7 and 8 over a set of nodes: mean, or the paper's sum"
     )
     upload: Literal["model", "update"] = Field(
         "model",

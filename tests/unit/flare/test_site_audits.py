@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,33 @@ def test_a_site_finds_at_home_what_its_uploads_tell(world: World, files: dict[st
         assert by_name["books"].verdict is by_name["integrity"].verdict is Verdict.NOT_DETECTED
         assert by_name["similar_links"].targets > 0
     assert leaks > 0
+
+
+def test_site_killed_while_it_writes_is_not_accused(world: World, tmp_path: Path) -> None:
+    kit = world.kits.site("site-1")
+    path = next((world.kits.home("site-1") / "runs").glob("*/transcript/messages.bin"))
+    data, audits = path.read_bytes(), path.parents[1] / "audit"
+    aside = audits.rename(tmp_path / "audit") if audits.exists() else None
+    command = ["deploy", "audit", str(kit), "--only", "promises", "--trials", "1000"]
+    try:
+        for name, text, code, verdict in (
+            ("killed", data[:-30], 0, Verdict.INCONCLUSIVE),
+            ("damaged", data[:-30] + bytes(30), 1, Verdict.VIOLATION),
+        ):
+            shutil.rmtree(audits, ignore_errors=True)
+            path.write_bytes(text)
+            out = tmp_path / f"{name}.json"
+            with pytest.warns(UserWarning, match="cut off or damaged"):
+                done = CliRunner().invoke(app, [*command, "--out", str(out)])
+            assert done.exit_code == code, done.output
+            found = read_shared(out, Root.load(world.kits.admin / "startup"))
+            (integrity,) = (one for one in found.findings if one.attack == "integrity")
+            assert integrity.verdict is verdict
+    finally:
+        path.write_bytes(data)
+        shutil.rmtree(audits, ignore_errors=True)
+        if aside is not None:
+            aside.rename(audits)
 
 
 def test_what_an_attack_says_when_it_breaks_off_stays_at_home(

@@ -25,6 +25,7 @@ from securefg.protocol.transcript import (
     checked_records,
     read_transcript,
     total,
+    unfinished_after,
     view,
 )
 
@@ -135,6 +136,32 @@ def test_a_file_torn_at_any_byte_gives_the_whole_records_and_a_warning(tmp_path:
             assert list(read_transcript(tmp_path)) == records[:whole]
         assert len(caught) == (0 if length in (0, *ends) else 1)
         assert whole_length(tmp_path) == (ends[whole - 1] if whole else 0)
+
+
+def test_unfinished_record_at_any_byte_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+    ends = ends_of(tmp_path, [ADDRESSED, UPLOAD_0])
+    path = tmp_path / "messages.bin"
+    data = path.read_bytes()
+    for length in range(ends[0] + 1, len(data)):
+        path.write_bytes(data[:length])
+        assert unfinished_after(tmp_path) == ends[0]
+        written(tmp_path, [UPLOAD_1])
+        assert list(read_transcript(tmp_path)) == [ADDRESSED, UPLOAD_1]
+    path.write_bytes(data)
+    assert unfinished_after(tmp_path) is None
+
+
+@pytest.mark.parametrize("place", [0, 8, 16, 25])  # magic, length, checksum, header
+def test_damage_before_the_end_is_no_unfinished_record(tmp_path: Path, place: int) -> None:
+    ends = ends_of(tmp_path, RECORDS)
+    path = tmp_path / "messages.bin"
+    data = bytearray(path.read_bytes())
+    data[ends[0] + place] ^= 1
+    path.write_bytes(bytes(data))
+    assert unfinished_after(tmp_path) is None
+    with pytest.warns(UserWarning, match="cut off or damaged"):
+        TranscriptWriter(tmp_path).close()
+    assert path.read_bytes() == bytes(data)
 
 
 @pytest.mark.parametrize("part", ["magic", "checksum", "header", "body"])
