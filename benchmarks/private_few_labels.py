@@ -21,7 +21,7 @@ from private_trials import Trial, by_rule
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.methods.at_home import predict_alone, predict_with
+from securefg.methods.at_home import predict_alone, predict_best
 from securefg.methods.one_sum.algorithm import weigh_scores
 from securefg.methods.two_sums.algorithm import FIRST_SHARE
 from securefg.methods.two_sums.features import class_sums, own_rows
@@ -110,8 +110,8 @@ def print_case(name: str, case: Case, seeds: int) -> None:
             ratios[epsilon].append(ratio)
             for shard in experiment.shards:
                 graph, own = shard.graph, shard.node_ids
-                count("one", epsilon, graph, predict_with(graph, first[own]))
-                count("two", epsilon, graph, predict_with(graph, second[own]))
+                count("one", epsilon, graph, predict_best(graph, first[own]))
+                count("two", epsilon, graph, predict_best(graph, second[own]))
     reached = {key: float(torch.cat(found).double().mean()) for key, found in hits.items()}
     for epsilon in EPSILONS:
         cells = f"{epsilon:g} | {np.mean(ratios[epsilon]):.1f} | {reached['one', epsilon]:.3f}"

@@ -8,25 +8,17 @@ which makes training alone look worse than it is.
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
-import torch
-from torch import Tensor
-
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Host, Site
 from securefg.foundation.errors import ConfigError
 from securefg.methods.alone.algorithm import Clock, Done, Go, planned
+from securefg.methods.at_home import choose_clearly, hits_of
 from securefg.methods.base import Method
-from securefg.methods.best_alone.candidates import CANDIDATES, hits_of
+from securefg.methods.best_alone.candidates import CANDIDATES
 from securefg.methods.best_alone.settings import Settings
 from securefg.methods.two_sums.features import refuse_samples, with_divisor
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
-
-CLEARLY: Final = 2.0
-"""Standard errors by which a candidate must pass the default."""
 
 
 class Party(Host):
@@ -55,19 +47,6 @@ class Party(Host):
         logits = [CANDIDATES[name](graph, self._site) for name in self._wanted]
         chosen = logits[choose_clearly([hits_of(graph, one) for one in logits])]
         return [score_locally(self._shard.client, chosen, graph.labels, graph.split)]
-
-
-def choose_clearly(hits: list[Tensor]) -> int:
-    """Return the place of the candidate that is furthest above the first, or 0 if none is clearly
-    better."""
-
-    def lead(other: Tensor) -> float:
-        differ = int((other != hits[0]).sum())
-        return float(other.sum() - hits[0].sum()) / math.sqrt(max(differ, 1))
-
-    leads = torch.tensor([lead(other) for other in hits])
-    best = int(leads.argmax())
-    return best if float(leads[best]) > CLEARLY else 0
 
 
 METHOD = Method(

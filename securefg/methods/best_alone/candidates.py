@@ -14,7 +14,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.federation.roles import Site
 from securefg.foundation.streams import torch_stream
-from securefg.methods.at_home import predict_alone, predict_with, spread_over_links
+from securefg.methods.at_home import hits_of, predict_alone, predict_with, spread_over_links
 from securefg.methods.best_alone.settings import Settings
 from securefg.methods.two_sums.features import (
     CONSTANT,
@@ -100,9 +100,3 @@ CANDIDATES: Final[Mapping[str, Callable[[Graph, Site[Settings]], Tensor]]] = Map
 )
 """The first is the default: logistic regression on a node's features, its neighbours' labels and
 their features, averaged over links."""
-
-
-def hits_of(graph: Graph, logits: Tensor) -> Tensor:
-    """Return for every validation node whether it is right."""
-    val = graph.split.val
-    return logits[val].argmax(1) == graph.labels[val]

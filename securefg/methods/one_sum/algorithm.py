@@ -22,7 +22,7 @@ from torch import Tensor
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
-from securefg.methods.at_home import predict_with
+from securefg.methods.at_home import predict_best
 from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.one_sum.settings import Settings
 from securefg.methods.two_sums.features import class_sums, own_rows, refuse_samples
@@ -111,7 +111,7 @@ class Client(Host):
         """Return the scores of predictions at home."""
         assert isinstance(release, Model)
         graph = self._graph
-        logits = predict_with(graph, own_rows(graph) @ release.projection.double())
+        logits = predict_best(graph, own_rows(graph) @ release.projection.double())
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
 

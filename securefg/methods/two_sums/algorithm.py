@@ -47,7 +47,7 @@ from securefg.federation.roles import (
     require_replies,
 )
 from securefg.foundation.errors import ConfigError, ProtocolError
-from securefg.methods.at_home import predict_with
+from securefg.methods.at_home import predict_best
 from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.two_sums.features import (
     CONSTANT,
@@ -261,7 +261,7 @@ class Client(Host):
         assert isinstance(release, Model)
         rows = rows_of(self._graph, release.projection, self._settings)
         if self._settings.graph:
-            logits = predict_with(self._graph, apply_head(release, rows))
+            logits = predict_best(self._graph, apply_head(release, rows))
             graph = self._graph
             return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
         own = moments_of(self._graph, rows)

@@ -13,8 +13,14 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError
-from securefg.methods.at_home import predict_alone, predict_with, spread_over_links
-from securefg.methods.best_alone.algorithm import Party, choose_clearly
+from securefg.methods.at_home import (
+    choose_clearly,
+    predict_alone,
+    predict_best,
+    predict_with,
+    spread_over_links,
+)
+from securefg.methods.best_alone.algorithm import Party
 from securefg.methods.best_alone.candidates import CANDIDATES
 from securefg.methods.best_alone.settings import Settings
 from securefg.methods.two_sums.features import known_labels
@@ -72,6 +78,20 @@ def test_few_own_labels_leave_common_scores_as_they_are(graph: Graph) -> None:
     found = predict_with(alone, scores, few=10**6)
     unknown = ~graph.split.train
     assert torch.equal(found.argmax(1)[unknown], scores.argmax(1)[unknown])
+
+
+def test_spoilt_common_scores_give_way_to_training_alone(graph: Graph) -> None:
+    """The scores are wrong everywhere, and the party has validation nodes enough to see it."""
+    unknown = ~graph.split.train
+    split = replace(graph.split, val=unknown)
+    seen, blind = (
+        replace(graph, split=one) for one in (split, replace(split, val=unknown & False))
+    )
+    wrong = torch.nn.functional.one_hot((graph.labels + 1) % 2, 2).double() * 50
+    assert torch.equal(predict_best(seen, wrong), predict_alone(seen))
+    assert torch.equal(predict_best(blind, wrong), predict_with(blind, wrong))
+    right = torch.nn.functional.one_hot(graph.labels, 2).double() * 50
+    assert torch.equal(predict_best(seen, right), predict_with(seen, right))
 
 
 def test_regression_without_common_scores_is_training_alone(graph: Graph) -> None:
