@@ -203,6 +203,8 @@ def bank_lines(results: list[dict[str, Any]]) -> Iterator[str]:
     yield f"| training | {' | '.join(letters)} |"
     yield "|---" * (len(banks) + 1) + "|"
     for name in results[0]:
+        if any(len(one[name]["banks"]) < 2 for one in results):
+            continue  # one ranking of all banks' accounts
         scored = [{int(b): v for b, v in one[name]["banks"].items()} for one in results]
         cells = [np.mean([one[bank] for one in scored if bank in one]) for bank in banks]
         yield f"| {name} | {' | '.join(f'{value:.2f}' for value in cells)} |"
