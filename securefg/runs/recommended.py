@@ -20,7 +20,8 @@ from securefg.settings.config import RunConfig
 from securefg.settings.methods import SHIPPED, method_settings
 
 ENOUGH: Final = 300
-"""From so many training nodes per client on, training alone was as good as every private model."""
+"""From so many training nodes per client on, private models gained a point or nothing over training
+alone, without any noise too."""
 
 PERSONAL: Final = ("node", "features")
 """The units that methods recommend themselves for."""
@@ -48,7 +49,7 @@ def recommend(
         return Recommendation(
             None,
             f"every client has about {per_client:,} training nodes of its own. From {ENOUGH} on, "
-            "training alone was as good as every private model on the graphs that made this rule",
+            "private models gained a point or nothing over training alone where this was measured",
         )
     suits = {name: _suit_of(name, config, info, training, shown) for name in SHIPPED}
     found = {name: suit for name, suit in suits.items() if suit is not None}
