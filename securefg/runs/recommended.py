@@ -20,8 +20,8 @@ from securefg.settings.config import RunConfig
 from securefg.settings.methods import SHIPPED, method_settings
 
 ENOUGH: Final = 300
-"""From so many training nodes per client on, private models gained a point or nothing over training
-alone, without any noise too."""
+"""From so many training nodes per client on, private models gained a point at most over training
+alone."""
 
 PERSONAL: Final = ("node", "features")
 """The units that methods recommend themselves for."""
