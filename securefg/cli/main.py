@@ -24,6 +24,7 @@ from securefg.cli import (
     deploy,
     doctor,
     epsilon,
+    erase,
     explain,
     init,
     listing,
@@ -54,6 +55,7 @@ app.command()(run.run)
 app.command()(audit.audit)
 app.command()(rehearse.rehearse)
 app.command()(curve.curve)
+app.command()(erase.erase)
 app.command()(runs.runs)
 app.command()(doctor.doctor)
 app.command()(report.report)

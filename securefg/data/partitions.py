@@ -28,6 +28,7 @@ from securefg.settings.partition import (
     PartitionSettings,
     PublicPrivateSettings,
     RandomSettings,
+    RemainingSettings,
     SharesSettings,
 )
 
@@ -299,6 +300,33 @@ def _feature_group(
     return Partition.of("feature_group", graph.num_nodes, large)
 
 
+def _remaining(graph: Graph, settings: RemainingSettings, stream: np.random.Generator) -> Partition:
+    """Draw the inner partition as it was, then take nodes and clients out. The others stay where
+    they are."""
+    inner = settings.inner
+    whole = (_DRAWS.get(inner.name) or _outside(inner.name).draw)(graph, inner, stream)
+    whole.check_fits(graph)
+    _check_erased("without_nodes", settings.without_nodes, whole.num_nodes)
+    _check_erased("without_clients", settings.without_clients, whole.num_clients)
+    gone = torch.zeros(whole.num_nodes, dtype=torch.bool)
+    gone[list(settings.without_nodes)] = True
+    left = set(range(whole.num_clients)) - set(settings.without_clients)
+    if not left:
+        raise ConfigError("partition.without_clients: found all clients; expected some that stay")
+    clients = [whole.clients[k] for k in sorted(left)]
+    kept = [nodes[~gone[nodes]] for nodes in clients]
+    public = None if whole.public is None else whole.public[~gone[whole.public]]
+    return Partition.of("remaining", whole.num_nodes, kept, public)
+
+
+def _check_erased(key: str, numbers: tuple[int, ...], total: int) -> None:
+    strange = [number for number in numbers if not 0 <= number < total]
+    if strange:
+        raise ConfigError(
+            f"partition.{key}: found {strange[0]}; expected numbers from 0 to {total - 1}"
+        )
+
+
 _DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = MappingProxyType(
     {
         "shares": _shares,
@@ -310,6 +338,7 @@ _DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = M
         "random": _random,
         "given": _given,
         "feature_group": _feature_group,
+        "remaining": _remaining,
     }
 )
 

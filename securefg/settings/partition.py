@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import find_module, installed
@@ -145,6 +145,39 @@ class FeatureGroupSettings(PartitionSettings):
     min_nodes: int = Field(30, ge=1, description="values of fewer nodes are with no client")
 
 
+class RemainingSettings(PartitionSettings):
+    """Another partition, drawn as it was, without some nodes or clients (`securefg erase`)."""
+
+    summary: ClassVar[str] = "another partition without nodes or clients that were erased"
+
+    name: Literal["remaining"] = "remaining"
+    of: dict[str, Any] = Field(
+        {"name": "random"}, description="the partition that they are taken out of, with its keys"
+    )
+    without_nodes: tuple[int, ...] = Field((), description="ids of the nodes that nobody holds")
+    without_clients: tuple[int, ...] = Field(
+        (), description="clients that are left out; the others are numbered anew, in their order"
+    )
+
+    @field_validator("of")
+    @classmethod
+    def _read_inner(cls, value: dict[str, Any]) -> dict[str, Any]:
+        name = value.get("name")
+        if not isinstance(name, str) or name == "remaining":
+            raise ValueError(f"found {name!r} as its name; expected the name of another partition")
+        return {"name": name, **partition_settings(name).model_validate(value).model_dump()}
+
+    @property
+    def inner(self) -> PartitionSettings:
+        """Return the settings of the partition that nodes are taken out of."""
+        return partition_settings(self.of["name"]).model_validate(self.of)
+
+    def count_clients(self, num_nodes: int) -> int | None:
+        """Return the number of clients that are left."""
+        whole = self.inner.count_clients(num_nodes)
+        return None if whole is None else whole - len(set(self.without_clients))
+
+
 SHIPPED: Final[dict[str, type[PartitionSettings]]] = {
     kind.model_fields["name"].default: kind
     for kind in (
@@ -157,6 +190,7 @@ SHIPPED: Final[dict[str, type[PartitionSettings]]] = {
         RandomSettings,
         GivenSettings,
         FeatureGroupSettings,
+        RemainingSettings,
     )
 }
 

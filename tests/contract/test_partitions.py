@@ -25,6 +25,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dirichlet": {"num_clients": 3, "min_nodes": 2},
     "random": {"num_clients": 4},
     "feature_group": {"first": 0, "count": 3, "min_nodes": 5},
+    "remaining": {"of": {"name": "random", "num_clients": 5}, "without_nodes": [0, 7]},
 }
 
 

@@ -76,6 +76,7 @@ RECORDED = By("../unit/protocol/test_recording.py::test_record_page_example_leak
 EXPLAINED = By("../unit/privacy/test_mechanism_pages.py::test_explain_prints_what_the_pages_show")
 CALCULATED = By("../unit/privacy/test_calculator.py::test_epsilon_page_commands_print_what_it_says")
 FLOWER = Not("needs Flower's own environment (make test-flower)")
+ERASED = By("../unit/runs/test_erasure.py::test_erase_command_tells_what_each_group_pays")
 READERS = Not("stands for a module of the reader's")
 
 TABLE: list[tuple[str, str, How]] = [
@@ -123,6 +124,7 @@ TABLE: list[tuple[str, str, How]] = [
     ("docs/howto/operator.md", "python -m tests.e2e.flare_lost_sites", OPERATED),
     ("docs/howto/rare_classes.md", "securefg deploy scores", SCORES),
     ("docs/howto/record.md", "", RECORDED),
+    ("docs/howto/erasure.md", "", ERASED),
     ("docs/howto/epsilon.md", "", CALCULATED),
     ("docs/howto/flower.md", "", FLOWER),
     ("docs/howto/flare_filter.md", "securefg deploy ", GATE),
@@ -135,6 +137,11 @@ TABLE: list[tuple[str, str, How]] = [
     ("docs/howto/own_attack.md", "", ATTACK),
     ("docs/howto/own_defence.md", "", OWN_DEFENCE),
     ("docs/howto/own_network.md", "", NETWORK),
+    (
+        "docs/research/private_settings.md",
+        "python examples/aml",
+        Not("needs the files of AMLGentex"),
+    ),
     ("docs/research/other_defences.md", "securefg audit mechanism my_package", READERS),
     ("", "securefg list", Here()),
     ("", "securefg config schema", Here()),

@@ -243,6 +243,6 @@ def test_feature_group_that_does_not_fit_is_refused(change: dict[str, int], mess
 
 def test_every_scheme_has_a_line_for_the_list():
     names = ["shares", "public_private", "one_node", "louvain", "dirichlet", "metis"]
-    names += ["random", "given", "feature_group"]
+    names += ["random", "given", "feature_group", "remaining"]
     assert list(SHIPPED) == names
     assert all(kind.summary for kind in SHIPPED.values())
