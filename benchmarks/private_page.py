@@ -111,7 +111,7 @@ def bank_rows(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def banks_apart(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield average precision by bank, the largest bank first."""
-    banks = sorted(results[0][REFERENCE]["banks"], key=int)
+    banks = sorted({bank for one in results for bank in one[REFERENCE]["banks"]}, key=int)
     yield f"| training | {' | '.join(chr(ord('a') + int(bank)) for bank in banks)} |"
     yield "|---" * (len(banks) + 1) + "|"
     for name in results[0]:
