@@ -215,10 +215,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("raw", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split")
     parser.add_argument("--only", action="append", help="names of runs; all by default")
     asked = parser.parse_args(arguments)
     results = []
-    for number in range(asked.splits):
+    for number in range(asked.first, asked.first + asked.splits):
         split = Split(asked.raw, asked.out, number)
         others = {kind: Split(asked.raw, asked.out, number, kind) for kind in ("links", "defaults")}
         found = {REFERENCE: split.reference(), LOCAL: split.best_local()}

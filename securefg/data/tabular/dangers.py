@@ -16,6 +16,7 @@ from securefg.data.tabular import dates
 from securefg.data.tabular.column_look import Look
 from securefg.data.tabular.encoding import COMMA_NUMBER, Texts, as_number, as_numbers
 from securefg.data.tabular.schema import LARGEST, Holders
+from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
 from securefg.settings.tables import TableSettings
 
@@ -35,6 +36,9 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _MACHINE = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.I | re.A)
 _IBAN = re.compile(r"[A-Z]{2}\d{2}( ?[A-Z0-9]){11,30}", re.A)
 _CODE = re.compile(r"0\d+", re.A)
+_DIGITS = re.compile(r"[+-]?\d+", re.A)
+LONGEST = 100
+"""Longer texts are sentences, and no categories."""
 _UNIT_NUMBER = re.compile(
     r"([€$£¥]\s?|[a-z]{1,4}\.?\s)?[+-]?\d[\d.,'\u2019\s]*([kKmM]|\s?[€$£¥%‰]|\s[a-z]{1,4}\.?)?",
     re.I,
@@ -79,8 +83,18 @@ def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
     """The first line is a record rather than names, if it has numbers, dates, or values."""
     for name, values in columns.items():
         is_value = dates.DATE.fullmatch(name) or _ADDRESS.fullmatch(name) or as_numbers([name])
-        if is_value is not None or name in values:
+        if is_value is not None or name in values or FORMULA.fullmatch(name):
             yield Danger(name, "no name of a column", "a first line with the columns' names")
+
+
+def twin_names(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
+    """Columns whose names differ by case or blanks alone, such as Age and age."""
+    first: dict[str, str] = {}
+    for name in columns:
+        other = first.setdefault("".join(name.casefold().split()), name)
+        if other != name:
+            look = Look(name, columns[name], TableSettings(), ())
+            yield Danger(name, f"a name like that of {shown(other)}", look.ignore)
 
 
 def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | None:
@@ -92,7 +106,36 @@ def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | N
 Found = tuple[str, str] | None
 
 
+def _formulas(look: Look) -> Found:
+    """Texts that other organisations' spreadsheets would run, once the schema is in a table."""
+    odd = next((value for value in look.counts if FORMULA.fullmatch(value)), None)
+    if odd is None or look.is_number:
+        return None
+    return f"{shown(odd, 30)}, which a spreadsheet runs", f"texts without = or @, or {look.ignore}"
+
+
+def _misread(look: Look) -> Found:
+    """UTF-8 that was once read as a western encoding and saved again."""
+    for value in look.counts if look.is_category else ():
+        if not value.isascii() and (meant := _meant(value)) is not None:
+            found = f"{shown(value, 30)}, perhaps {shown(meant, 30)} in a wrong encoding"
+            return found, f"UTF-8, exported anew, or {look.ignore}"
+    return None
+
+
+def _meant(value: str) -> str | None:
+    try:
+        meant = value.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return None
+    return meant if len(meant) < len(value) else None
+
+
 def _too_large(look: Look) -> Found:
+    longest = max(map(len, look.counts), default=0)
+    if look.is_category and longest > LONGEST:
+        what = "whole numbers" if look.share(_DIGITS.fullmatch) == 1 else "texts"
+        return f"{what} of up to {longest} characters", look.ignore
     if not look.is_number or look.is_declared:
         return None
     largest = max(look.counts, key=lambda v: abs(as_number(v)))
@@ -260,7 +303,7 @@ def _mixed(look: Look) -> Found:
         advice = f"{_missing_advice(look, {odd})} for a gap, {look.category}, or numbers"
         return f"{int(100 * share)} % numbers, and {shown(odd)}", advice
     if look.share(_UNIT_NUMBER.fullmatch) >= MOST and len(look.counts) > FEW:
-        return "numbers with a unit or a currency", "numbers alone"
+        return "numbers with a unit or a currency", f"numbers alone, or {look.ignore}"
     return None
 
 
@@ -311,6 +354,8 @@ def _values_advice(look: Look) -> str:
 
 
 _RULES: tuple[Callable[[Look], Found], ...] = (
+    _formulas,
+    _misread,
     _too_large,
     _dates,
     _thousands,

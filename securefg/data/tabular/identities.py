@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from securefg.data.tabular.text_table import Fault, TextTable
+from securefg.data.tabular.text_table import FORMULA, Fault, TextTable
 from securefg.foundation.errors import DataError
 from securefg.foundation.quoting import shown
 
@@ -40,16 +41,25 @@ def check_ids(table: TextTable, column: str, clients: list[str | None]) -> None:
 
 
 def odd_ids(table: TextTable, column: str) -> Iterator[Fault]:
-    """Yield ids that a spreadsheet spoilt, and a last line of totals."""
+    """Yield ids that a spreadsheet spoilt or would run, and a last line of totals."""
     ids = table.column(column)
-    for row, text in enumerate(ids):
-        if text is not None and _SHORTENED.fullmatch(text):
-            wanted = "whole ids: a spreadsheet cut the digits of this one"
-            yield Fault(table.path, table.lines[row], f"{column} {shown(text)}", wanted)
-            break
+    for pattern, wanted in (
+        (_SHORTENED, "whole ids: a spreadsheet cut the digits of this one"),
+        (FORMULA, "ids without = or @ in front: a spreadsheet runs this one"),
+    ):
+        for row, text in enumerate(ids):
+            if text is not None and pattern.fullmatch(text):
+                yield Fault(table.path, table.lines[row], f"{column} {shown(text)}", wanted)
+                break
     if ids and ids[-1] is not None and ids[-1].casefold() in _TOTALS:
         line = table.lines[-1]
         yield Fault(table.path, line, f"a line of totals, {shown(ids[-1])}", "one node per line")
+
+
+def count_zero_twins(ids: Iterable[str]) -> int:
+    """Return how many ids differ from another one by zeros in front alone."""
+    counts = Counter(text.lstrip("0") for text in ids)
+    return sum(count for count in counts.values() if count > 1)
 
 
 class Ends:

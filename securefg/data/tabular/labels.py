@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from securefg.data.tabular.dangers import GAPS
 from securefg.data.tabular.encoding import as_numbers
 from securefg.data.tabular.schema import Holders, count_records
+from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
 from securefg.foundation.ranks import average_ranks
 from securefg.settings.tables import TableSettings
@@ -35,6 +36,9 @@ def class_complaints(
         return
     counts = count_records(labels, holders)
     least = settings.min_records
+    odd = next((name for name in counts if FORMULA.fullmatch(name)), None)
+    if odd is not None:
+        yield f"class {shown(odd)}, which a spreadsheet runs", "names without = or @ in front"
     rare = sorted(name for name, count in counts.items() if count < least)
     if rare:
         first = f"class {shown(rare[0])} in {counts[rare[0]]} records"
@@ -63,6 +67,15 @@ def _odd_names(counts: Counter[str], settings: TableSettings) -> Iterator[Compla
     numbers = as_numbers(list(counts))
     if numbers is not None and bool((numbers % 1).any()):
         yield f"classes such as {min(counts, key=len)}: a score?", f"classes; {declare}"
+
+
+def copied_label(labels: list[str | None], values: list[str | None]) -> bool:
+    """Return whether a column has one value for every class, a gap included, and the other way
+    round. Such a column is the label under another name."""
+    known = [(label, value) for label, value in zip(labels, values, strict=True) if label]
+    pairs = set(known)
+    sizes = {len(pairs), len({label for label, _ in pairs}), len({value for _, value in pairs})}
+    return len(sizes) == 1 and len(pairs) > 1 and len(known) >= 2 * LEAST_OF_EACH
 
 
 def telling_features(features: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[int, float]:

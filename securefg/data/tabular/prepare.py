@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefg.data.readers.folder import EDGE_FEATURES
-from securefg.data.tabular.dangers import dangers, header_dangers, name_danger
+from securefg.data.tabular.column_look import Look
+from securefg.data.tabular.dangers import Danger, dangers, header_dangers, name_danger, twin_names
 from securefg.data.tabular.encoding import Column, as_numbers, encode
 from securefg.data.tabular.gather import (
     Gathered,
@@ -25,7 +26,8 @@ from securefg.data.tabular.gather import (
     holdings_lines,
     split_by_time,
 )
-from securefg.data.tabular.labels import class_complaints, telling_features
+from securefg.data.tabular.identities import count_zero_twins
+from securefg.data.tabular.labels import class_complaints, copied_label, telling_features
 from securefg.data.tabular.schema import (
     FILE,
     Schema,
@@ -209,10 +211,23 @@ def _client_faults(found: Gathered, settings: TableSettings) -> list[Fault]:
 def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
     """Columns that must not become features as they stand."""
     path = found.tables[0].path
-    for danger in dangers(found.columns, settings, found.holders):
+    for danger in (
+        *twin_names(found.columns),
+        *dangers(found.columns, settings, found.holders),
+        *_copied(found, settings),
+    ):
         where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"
         wanted = f"{where} {danger.advice}"
         yield Fault(path, 1, f"column {shown(danger.column)}: {danger.found}", wanted)
+
+
+def _copied(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
+    """Columns that are the label under another name, unless a rule of tables.yaml names them."""
+    for name, values in found.columns.items():
+        if name not in settings.ruled and copied_label(found.labels, values):
+            look = Look(name, values, settings, found.holders)
+            advice = f"{look.ignore}; {look.category} if it is known before the label is"
+            yield Danger(name, "the label under another name", advice)
 
 
 def _labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
@@ -295,6 +310,10 @@ def _node_rows(made: Prepared) -> Iterator[Row]:
     for number, name in enumerate(schema.clients):
         held = sum(name in names for names in found.holders)
         yield f"client {shortened(name)}", f"{held} nodes", f"client {number} of `partition: given`"
+    twins = count_zero_twins(found.ids)
+    if twins:
+        note = "differ by zeros in front alone, and are different nodes: did a table lose zeros?"
+        yield "LOOK AT ids", str(twins), note
     if found.shared:
         note = "one node, with all its holders: what one knows of it, they all know"
         yield "shared by several clients", str(found.shared), note

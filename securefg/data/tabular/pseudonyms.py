@@ -19,6 +19,7 @@ import unicodedata
 from pathlib import Path
 
 from securefg.data.tabular.gather import organisations
+from securefg.data.tabular.identities import plain_id
 from securefg.data.tabular.text_table import TextTable, find_table, read_text_table
 from securefg.foundation.errors import DataError
 from securefg.settings.tables import FILE, TableSettings
@@ -28,6 +29,7 @@ TELLS = (
     "how many customers any two organisations share, and which rows are theirs",
     "that two tables made under one key speak of the same person",
     "to whoever holds the key: whether any given id is in a table",
+    "every column but the ids, as it is; columns under `ignore` are left out",
 )
 """What pseudonyms tell whoever gets the tables; `securefg data pseudonymise` says and stores it."""
 
@@ -54,10 +56,11 @@ def read_key(path: Path) -> bytes:
 
 
 def pseudonym(key: bytes, identity: str) -> str:
-    """The same for every spelling that Unicode holds equal; outer blanks do not count."""
+    """The same for every spelling that Unicode holds equal. Outer blanks and invisible characters
+    do not count, as in tables."""
     if len(key) != KEY_BYTES:
         raise DataError(f"found a key of {len(key)} bytes; wanted {KEY_BYTES}")
-    text = unicodedata.normalize("NFKC", identity).strip()
+    text = unicodedata.normalize("NFKC", plain_id(identity)).strip()
     return hmac.new(key, b"securefg pseudonym\0" + text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
@@ -76,7 +79,11 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
             target.mkdir(exist_ok=True)
             nodes = read_text_table(find_table(path, settings.nodes), settings)
             edges = read_text_table(find_table(path, settings.edges), settings)
-            count += _write(nodes, target, [settings.id or next(iter(nodes.columns))], key)
+            own = settings.id or next(iter(nodes.columns))
+            kept = {own, *([settings.split_by.column] if settings.split_by else [])}
+            for name in set(settings.ignore) & set(nodes.columns) - kept:
+                del nodes.columns[name]
+            count += _write(nodes, target, [own], key)
             names = [*edges.columns, "", ""]
             ends = [settings.source or names[0], settings.target or names[1]]
             _write(edges, target, ends, key)

@@ -20,6 +20,8 @@ from securefg.settings.tables import TableSettings
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet")
 SEPARATORS = ",;\t|"
 LOOKED_AT = 4096
+FORMULA = re.compile(r"[=@].+|[+-].*[(|!].*", re.S)
+"""A text that a spreadsheet runs when it opens the file."""
 _STATED = re.compile(r"sep=(.)\r?\n", re.I)
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -122,9 +124,30 @@ def read_text_table(path: Path, settings: TableSettings) -> TextTable:
             f"{path}, line 1: found a zero byte in every second place, as UTF-16 has them; wanted "
             "in tables.yaml `encoding: utf-16-le` or `utf-16-be`"
         )
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise DataError(f"{path}, line {line}: found a zero byte; wanted text, so export it anew")
+    if settings.encoding is not None and _is_other_utf8(data, encoding):
+        raise DataError(
+            f"{path}: found UTF-8, and tables.yaml says `encoding: {encoding}`; wanted one "
+            "encoding for all tables: save the others as UTF-8, and leave `encoding` out"
+        )
     if "\n" not in text:
         text = text.replace("\r", "\n")
     return _parsed(path, text, encoding, settings)
+
+
+def _is_other_utf8(data: bytes, encoding: str) -> bool:
+    """Return whether bytes with letters beyond ASCII are UTF-8, although another encoding is named.
+
+    Other encodings hardly ever make valid UTF-8 by chance."""
+    if data.isascii() or "utf" in encoding.lower():
+        return False
+    try:
+        data.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _parsed(path: Path, text: str, encoding: str, settings: TableSettings) -> TextTable:
@@ -133,7 +156,7 @@ def _parsed(path: Path, text: str, encoding: str, settings: TableSettings) -> Te
     text = text[stated.end() :] if stated else text
     lines_before = 1 if stated else 0
     separator = separator or max(SEPARATORS, key=text.partition("\n")[0].count)
-    reader = csv.reader(io.StringIO(text.replace("\0", "\ufffd")), delimiter=separator, strict=True)
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     rows = _numbered(path, reader, lines_before)
     _, header = next(rows, (1, []))
     names = [name.strip() for name in header]
