@@ -133,7 +133,8 @@ def shared_elsewhere(truth: Truth, adversary: Adversary, rng: np.random.Generato
 def _linked(truth: Truth) -> NDArray[np.bool_]:
     """Return (public, public): which are linked."""
     touches = _touches(truth)[public_nodes(truth).numpy()]
-    return touches | touches.T
+    found: NDArray[np.bool_] = touches | touches.T
+    return found
 
 
 def _touches(truth: Truth) -> NDArray[np.bool_]:
