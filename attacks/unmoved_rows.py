@@ -61,8 +61,7 @@ UNMOVED_ROWS = Attack(
     floor=0.3,
     expected="exact, where the server returns to each client a mean of its own",
     exposes="that a known person has any contact among the people of one client",
-    stopped_by="noise on the rows; masks leave whether anybody has an edge; an upload of all rows "
-    "moved by as little",
+    stopped_by="noise on the rows; masks in part, since the mean tells whether anybody has an edge",
     run=unmoved_rows,
     rounds=10,
 )

@@ -5,7 +5,7 @@ Targets are rows of the upload. Their nodes follow from `public_nodes`, which th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -230,7 +230,7 @@ def public_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
             known_labels=labels[known],
             num_classes=classes,
         ),
-        metric="share of labels guessed that nobody trained on",
+        metric="share of withheld labels guessed",
         unit="label of a node",
         truth=labels[wanted],
         outcome=is_right,
@@ -274,9 +274,7 @@ def public_members(truth: Truth, adversary: Adversary, rng: np.random.Generator)
         truth=true,
         prior_scores=easy,
     )
-    if game.prior(easy).value > 0.5:
-        return game
-    return BinaryGame(question=game.question, metric=game.metric, unit=game.unit, truth=true)
+    return game if game.prior(easy).value > 0.5 else replace(game, prior_scores=None)
 
 
 def _labelled(truth: Truth) -> tuple[Ids, Ids, Array]:
