@@ -16,13 +16,14 @@ from securefg.data.sources import cache_folder
 from securefg.foundation.errors import ConfigError, SecurefgError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import versions
-from securefg.methods.registry import SHIPPED, get_method
+from securefg.methods.registry import get_method
 from securefg.runs.assembly import prepare
 from securefg.runs.device import gpu, proof
 from securefg.runs.folder import RunFolder
 from securefg.runs.release_file import read_release
 from securefg.runs.runner import start
 from securefg.settings.config import parse_config
+from securefg.settings.methods import SHIPPED
 
 EXTRAS = {
     "faiss": "faiss",
