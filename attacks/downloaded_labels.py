@@ -36,7 +36,7 @@ def downloaded_labels(view: View, question: OwnLabels, rng: np.random.Generator)
 
 def directions(rows: Rows, ids: np.ndarray) -> Array:
     """Return the gradients of these users, each of length one. Lengths tell of degrees alone."""
-    own = rows.of(ids)
+    own = rows.rows_of(ids)
     found: Array = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-300)
     return found
 
