@@ -92,6 +92,7 @@ class Manifest(Settings):
 
 def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     """Sign a page, and whatever it was built from, in the folder's manifest."""
+    require_signer(folder, key)
     identity, before = signing_identity(folder, key), read_manifest(folder.path)
     files, public, pages = _behind(folder.path), identity.public.hex(), dict[str, str]()
     if before is not None:
@@ -103,6 +104,25 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     signature = identity.sign(PURPOSE, manifest.statement).hex()
     signed = manifest.model_copy(update={"signature": signature})
     write_json(folder.path / FILE, signed.model_dump(mode="json"))
+
+
+def absent_signer(folder: RunFolder, key: Path | None = None) -> str:
+    """Return the public key that signed the folder's manifest if its owner is not here: no key is
+    given and the private folder has none. The text is empty in all other cases."""
+    if key is not None or (folder.path / "private" / KEY).is_file():
+        return ""
+    manifest = read_manifest(folder.path)
+    return "" if manifest is None else manifest.key
+
+
+def require_signer(folder: RunFolder, key: Path | None) -> None:
+    """Raise if another key would replace the signature of an owner who is not here."""
+    signer = absent_signer(folder, key)
+    if signer:
+        raise InputError(
+            f"--key: found none, and {FILE} is signed by {signer[:16]}…, whose key is not in this "
+            "folder; expected the file of a key to sign with"
+        )
 
 
 def signing_identity(folder: RunFolder, key: Path | None) -> Identity:
