@@ -76,6 +76,8 @@ class Message:
         numbers = self.clients.numbers()
         return self.value[numbers.index(client)] if client in numbers else None
 
+    of = row_of_client  # the earlier name, kept for one version
+
 
 @dataclass(frozen=True)
 class View:

@@ -165,7 +165,7 @@ CANDIDATE_ROWS = Attack(
 )
 
 
-def find_nearest_latent(view: View, question: Identify, rng: np.random.Generator) -> Array:
+def reidentification(view: View, question: Identify, rng: np.random.Generator) -> Array:
     """Return the candidate whose first latent lies nearest to each user's (N3).
 
     Every candidate is multiplied by the known first weights and compared with the user's first
@@ -193,7 +193,7 @@ REIDENTIFICATION = Attack(
     expected="near 100 % among 2708 at q = 16",
     exposes="which person of a known list a pseudonymous user is",
     stopped_by="noise on the latents; first weights that are not shared; fewer numbers do not",
-    run=find_nearest_latent,
+    run=reidentification,
     rounds=1,
     applies_to=needs_shared_start,
 )

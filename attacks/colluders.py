@@ -139,7 +139,7 @@ SENT = GraphSums(of=OWN)
 CONSTANT = 1e-9
 
 
-def recover_rows(view: View, question: ColludedSamples, rng: np.random.Generator) -> Array:
+def collusion(view: View, question: ColludedSamples, rng: np.random.Generator) -> Array:
     """Return for every target as many rows as it has samples.
 
     Client k is sent dC_k = sum_{j != k} A_tilde_kj [M_j | m_j]. Colluders who know the graph know
@@ -241,7 +241,7 @@ COLLUSION = Attack(
     expected="exact where the sums expose a client, or have few terms of one binary sample each",
     exposes="what a record of another client says, pieced together by its neighbours in the graph",
     stopped_by="noise on the uploads; more neighbours per sum; no Jacobians",
-    run=recover_rows,
+    run=collusion,
     rounds=1,
 )
 

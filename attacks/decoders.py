@@ -17,8 +17,13 @@ FEWEST = 10
 """Known nodes from which a decoder can learn anything."""
 
 
-ROWS = (NodeRows(index="client"), NodeRows(index="nodes"), Predictions("nodes"))
-"""What decoders read: rows about the client itself, or about every node that it holds."""
+ROWS = (
+    NodeRows(index="client"),
+    NodeRows(index="nodes"),
+    Predictions("nodes"),
+    NodeRows(index="public"),
+)
+"""What decoders read: rows about the client itself, every node that it holds, or public nodes."""
 
 
 def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:

@@ -33,7 +33,7 @@ from securefg.models.optimizers import Adam
 from securefg.protocol.meanings import GraphSums, NodeRows
 
 
-def guess_vocabulary(view: View, question: ClientWords, rng: np.random.Generator) -> Array:
+def vocabulary(view: View, question: ClientWords, rng: np.random.Generator) -> Array:
     """Return which words a client's documents use, from the first layer of its uploaded model (F4).
 
     A word that occurs nowhere near a training node gets no gradient: its row of W0 moves by weight
@@ -70,7 +70,7 @@ VOCABULARY = Attack(
     expected="all words within two hops of a (pseudo-)labelled node, none else",
     exposes="which words, codes or products occur at all in a client's records",
     stopped_by="masks, as to which client; noise on the update",
-    run=guess_vocabulary,
+    run=vocabulary,
     rounds=5,
     applies_to=_decay_can_be_followed,
 )

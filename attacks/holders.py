@@ -116,7 +116,7 @@ PUBLIC_ROWS = NodeRows(index="public")
 ROUND = 1
 
 
-def score_presence(view: View, question: Presence, rng: np.random.Generator) -> Array:
+def presence(view: View, question: Presence, rng: np.random.Generator) -> Array:
     """Score whether candidates are private nodes of a client, by LiRA on the rows' Gram matrix.
 
     No rotation changes the Gram matrix. The adversary knows a candidate's links to public nodes. It
@@ -164,7 +164,7 @@ PRESENCE = Attack(
     expected="AUC 0.87 on rows from walks over Cora, for nodes with two public neighbours or more",
     exposes="that a client holds the record of a person whom nobody else knows of",
     stopped_by="masks; noise on the rows",
-    run=score_presence,
+    run=presence,
     rounds=2,
 )
 

@@ -198,7 +198,7 @@ OPEN_SHARE = 0.9
 """Share of the clip up to which a first latent is taken for one that was not clipped."""
 
 
-def count_words(view: View, question: RowSizes, rng: np.random.Generator) -> Array:
+def drift(view: View, question: RowSizes, rng: np.random.Generator) -> Array:
     """Return how many words each user has, from how far its latent moves (N2).
 
     With features of 0 and 1 every stored row of W_i gets the same gradient g_t, so Adam moves all
@@ -271,7 +271,7 @@ DRIFT = Attack(
     expected="exact for users whose gradients outweigh weight decay",
     exposes="how much one user has on record: the number of words in it",
     stopped_by="noise on the latents",
-    run=count_words,
+    run=drift,
     rounds=10,
     applies_to=_needs_binary_steps,
 )

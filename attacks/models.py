@@ -274,7 +274,7 @@ CLEAR_SDS = 2.0
 COPY_RIDGES = 10.0 ** np.arange(-4, 5)
 
 
-def copy_model(view: View, question: CopiedModel, rng: np.random.Generator) -> Array:
+def extraction(view: View, question: CopiedModel, rng: np.random.Generator) -> Array:
     """Return the class that a copy of the released model gives, (targets, numbers of queries).
 
     An adversary who may only ask learns the answers (logits) by ridge regression on a node's
@@ -371,7 +371,7 @@ EXTRACTION = Attack(
     expected="0.87 to 0.92 of all answers alike after 300 queries on Cora, 0.8 after 100",
     exposes="a working copy of the model, which can be attacked at leisure and without a limit",
     stopped_by="fewer answers per party; labels without scores slow it; noise on uploads does not",
-    run=copy_model,
+    run=extraction,
     rounds=1,
 )
 

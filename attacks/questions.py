@@ -228,6 +228,52 @@ class SharedNeighbour(ClientQuestion, name="shared_neighbour", secret=LINK):
 
 
 @dataclass(frozen=True)
+class EdgedNodes(ClientQuestion, name="edged_nodes", secret=LINK):
+    """A question: which of these rows of the upload are of public nodes with an edge there?"""
+
+
+@dataclass(frozen=True)
+class PublicLinks(ClientQuestion, name="public_links", secret=LINK):
+    """A question: which of these pairs of rows are of public nodes that are linked?"""
+
+
+@dataclass(frozen=True)
+class SharedElsewhere(Question, name="shared_elsewhere", secret=LINK):
+    """A question: which pairs of public nodes share a private neighbour at another client?
+
+    own_uploads  what the colluding clients uploaded in round 1, before any mask: (clients, ...)
+    """
+
+    own_uploads: NDArray[np.float32] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PublicLabels(ClientQuestion, name="public_labels", secret=LABEL):
+    """A question: which labels do these rows' nodes have, whose labels nobody trained on?
+
+    known_ids     rows of nodes whose labels the adversary knows, with
+    known_labels  their labels
+    num_classes   how many classes there are
+    """
+
+    known_ids: Ids = field(repr=False)
+    known_labels: Ids = field(repr=False)
+    num_classes: int
+
+
+@dataclass(frozen=True)
+class PublicMembers(ClientQuestion, name="public_members", secret=MEMBER):
+    """A question: which of these rows' labels did a classifier train on?
+
+    labels       of the targets, known to the adversary
+    num_classes  how many classes there are
+    """
+
+    labels: Ids = field(repr=False)
+    num_classes: int
+
+
+@dataclass(frozen=True)
 class TrainingLabels(ClientQuestion, name="training_labels", secret=LABEL):
     """A question: which labels do these nodes of this client have?"""
 
@@ -280,6 +326,16 @@ class NodeFeatures(RowsQuestion, name="node_features", secret=RECORD):
 @dataclass(frozen=True)
 class SensitiveColumn(RowsQuestion, name="sensitive_column", secret=SENSITIVE):
     """A question: what does a sensitive column say of these nodes?"""
+
+
+@dataclass(frozen=True)
+class PublicCandidates(RowsQuestion, name="public_candidates", secret=IDENTITY):
+    """A question: which record of the pool is of the node behind each of these rows?
+
+    candidates  (pool, features)
+    """
+
+    candidates: NDArray[np.float32] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -446,6 +502,20 @@ class OthersLabels(Question, name="others_labels", secret=LABEL):
 @dataclass(frozen=True)
 class OthersLinks(Question, name="others_links", secret=LINK):
     """A question: which of these pairs of others' nodes are linked?"""
+
+
+@dataclass(frozen=True)
+class OwnLabels(Question, name="own_labels", secret=LABEL):
+    """A question: which labels does the server have on record for these colluding users?
+
+    known_ids     colluders whose labels they know, with
+    known_labels  these labels
+    num_classes   how many classes there are
+    """
+
+    known_ids: Ids = field(repr=False)
+    known_labels: Ids = field(repr=False)
+    num_classes: int
 
 
 @dataclass(frozen=True)

@@ -27,27 +27,45 @@ class Census:
     run: int
     with_seeds: int
     far: int
+    never_run: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """Return the count as a sentence."""
+        """Return the count in sentences, with the cells that were never run."""
+        published, extra = (", ".join(names) or "none" for names in (self.never_run, self.extra))
         return (
             f"{self.run} of {self.published} published cells are run. {self.with_seeds} have three "
-            f"or more seeds, or need none. {self.far} are off by more than 5 points."
+            f"or more seeds, or need none. {self.far} are off by more than 5 points.\n\n"
+            f"Published cells that were never run: {published}. "
+            f"Cells without a published figure that were never run: {extra}."
         )
 
 
 def count_cells(entries: Sequence[Entry] = ENTRIES, folder: Path = RESULTS) -> Census:
     """Count the published cells of some entries."""
-    lines = [
-        line
-        for entry in entries
-        for line in stored_table(entry, folder).lines
-        if line.cell.paper is not None
-    ]
+    tables = [stored_table(entry, folder) for entry in entries]
+    lines = [line for table in tables for line in table.lines if line.cell.paper is not None]
     run = [line for line in lines if line.ours is not None]
     enough = [line for line in run if has_enough_seeds(line)]
-    return Census(len(lines), len(run), len(enough), sum(map(is_far, lines)))
+    never = tuple(name for table in tables for name in never_run(table))
+    extra = tuple(name for table in tables for name in never_run_extra(table))
+    return Census(len(lines), len(run), len(enough), sum(map(is_far, lines)), never, extra)
+
+
+def never_run(table: Reproduction) -> list[str]:
+    """Return the rows with published cells that were never run, and the columns of these cells."""
+    columns: dict[str, list[str]] = {}
+    for line in table.lines:
+        if line.ours is None and line.cell.paper is not None:
+            columns.setdefault(line.cell.row, []).append(line.cell.column)
+    return [f"{table.entry.name} {row} ({', '.join(own)})" for row, own in columns.items()]
+
+
+def never_run_extra(table: Reproduction) -> list[str]:
+    """Return how many cells without a published figure a table lacks, if it lacks any."""
+    lacks = [line for line in table.lines if line.ours is None and line.cell.paper is None]
+    return [f"{len(lacks)} of {table.entry.name}"] if lacks else []
 
 
 def has_enough_seeds(line: Line) -> bool:

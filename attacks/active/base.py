@@ -40,6 +40,8 @@ class Request:
         """Return the name of the field with that meaning, or None."""
         return next((name for name, m in self.meanings.items() if m.fits(need)), None)
 
+    named = field_with_meaning  # the earlier name, kept for one version
+
     def asks_for(self, need: Meaning) -> bool:
         """Return whether replies to this request hold what is needed."""
         return any(meaning.fits(need) for meaning in self.wanted)

@@ -31,7 +31,7 @@ from audits.games.base import (
 from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, krige_rows
 from audits.known_graph import known_edges
 from audits.metrics import area_under_curve
-from audits.replay import replay_field
+from audits.replay import public_nodes, replay_field
 from audits.truth import Truth
 from securefg.foundation.ranks import row_ranks
 from securefg.foundation.unique import numbers_except
@@ -47,9 +47,22 @@ class FeatureGame(OutcomeGame):
     """A game about rows of features."""
 
     def extras(self, guess: Array) -> dict[str, float]:
-        """Return the share of rows that were recovered in all their entries."""
+        """Return the share of rows that were recovered in all their entries, and of words the mean
+        average precision."""
         size = np.abs(self.truth).max(1, keepdims=True)
-        return {"exact_rows": float((np.abs(guess - self.truth) < 1e-3 * size).all(1).mean())}
+        found = {"exact_rows": float((np.abs(guess - self.truth) < 1e-3 * size).all(1).mean())}
+        if self.outcome is words_ranked:
+            found["average_precision"] = mean_precision(guess, self.truth)
+            found["average_precision_of_prior"] = mean_precision(self.prior_guess, self.truth)
+        return found
+
+
+def mean_precision(guess: Array, truth: NDArray[np.float32]) -> float:
+    """Return the mean over rows of the average precision for which entries are not zero."""
+    so = np.take_along_axis(truth != 0, np.argsort(-guess, axis=1, kind="stable"), 1)
+    places = np.arange(1, so.shape[1] + 1)
+    precision = so.cumsum(1) / places
+    return float(((precision * so).sum(1) / np.maximum(so.sum(1), 1)).mean())
 
 
 @plays(NodeFeatures)
@@ -63,7 +76,7 @@ def node_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     client, nodes = _reader_and_nodes(truth, adversary)
     if truth.graph.features.dim() != 2:
         raise CannotAttack("nodes hold several samples each; there is no one row to recover")
-    features = truth.features()
+    features, rows_of = truth.features(), places_of_rows(truth)
     nodes = choose_targets(nodes[np.abs(features[nodes]).sum(1) > 0], len(nodes), rng, 20)
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(nodes)))
     known, wanted = nodes[:count], nodes[count : count + MANY_NODES]
@@ -73,7 +86,11 @@ def node_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     sparse = (features[wanted] == 0).mean() > 0.5
     return FeatureGame(
         question=NodeFeatures(
-            ids=wanted, client=client, known_ids=known, known=rows, known_prior=prior.known
+            ids=rows_of[wanted],
+            client=client,
+            known_ids=rows_of[known],
+            known=rows,
+            known_prior=prior.known,
         ),
         metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",
         unit="row",
@@ -90,7 +107,25 @@ def _reader_and_nodes(truth: Truth, adversary: Adversary) -> tuple[int | None, N
         mine = set(adversary.clients)
         return None, np.array([k for k in range(partition.num_clients) if k not in mine])
     client = choose_victim(truth, adversary)
+    if has_public_rows(truth):
+        return client, public_nodes(truth).numpy()
     return client, truth.experiment.shards[client].node_ids.numpy()
+
+
+def has_public_rows(truth: Truth | ForeignTruth) -> bool:
+    """Return whether clients upload rows of public nodes and of no others."""
+    rows = [m for m in truth.spoken.uploads.values() if isinstance(m, NodeRows)]
+    return bool(rows) and all(meaning.index == "public" for meaning in rows)
+
+
+def places_of_rows(truth: Truth) -> NDArray[np.int64]:
+    """Return for every node the name by which an attack finds its row: its id, or its place among
+    the public nodes."""
+    found = np.arange(truth.graph.num_nodes)
+    if has_public_rows(truth):
+        nodes = public_nodes(truth).numpy()
+        found[nodes] = np.arange(len(nodes))
+    return found
 
 
 def words_ranked(ranks: Array, truth: NDArray[np.float32]) -> Array:
@@ -128,6 +163,7 @@ def sensitive_column(truth: Truth, adversary: Adversary, rng: np.random.Generato
         raise CannotAttack(f"audit.sensitive is {column}; the features have {found}")
     values = truth.features()[:, column]
     client, known, others = _reader_and_splits(truth, adversary, rng)
+    rows_of = places_of_rows(truth) if adversary.kind == "server" else np.arange(len(values))
     high = values > np.median(values)
     if min(high[others].sum(), (~high[others]).sum()) < LEAST_OF_EACH:
         raise CannotAttack(
@@ -137,9 +173,9 @@ def sensitive_column(truth: Truth, adversary: Adversary, rng: np.random.Generato
     wanted = rng.permutation(others)[:MANY_SENSITIVE]
     return BinaryGame(
         question=SensitiveColumn(
-            ids=wanted,
+            ids=rows_of[wanted],
             client=client,
-            known_ids=known,
+            known_ids=rows_of[known],
             known=high[known].astype(np.float32)[:, None],
         ),
         metric=f"AUC over nodes whose column {column} is above the median and others",
@@ -163,7 +199,7 @@ def _reader_and_splits(
     client = None
     if adversary.kind == "server" and int(x.partition.sizes.max()) > 1:
         client = choose_victim(truth, adversary)
-        held = x.shards[client].node_ids.numpy()
+        held = _reader_and_nodes(truth, adversary)[1]
     mixed = rng.permutation(held)
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(mixed)))
     return client, mixed[:count], mixed[count:]

@@ -149,8 +149,8 @@ class Exchange(Settings):
             and self.classes != self._matrix_sizes(self.output_layer)[0]
         ):
             raise ValueError(
-                f"classes: found {self.classes}; expected {self._matrix_sizes(self.output_layer)[0]}, "
-                "the outputs of output_layer"
+                f"classes: found {self.classes}; expected "
+                f"{self._matrix_sizes(self.output_layer)[0]}, the outputs of output_layer"
             )
         if self.upload.holds == "weights" and self.sent is None:
             raise ValueError(

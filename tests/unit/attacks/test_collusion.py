@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attacks.base import CannotAttack
-from attacks.colluders import COLLUSION, _part_samples, recover_rows
+from attacks.colluders import COLLUSION, _part_samples, collusion
 from attacks.labels import GRADIENT_LABELS
 from attacks.questions import ClientLabels, ColludedSamples
 from audits.games import make_game
@@ -45,7 +45,7 @@ def all_trainers(truth: Truth) -> Adversary:
 
 def play(truth: Truth, adversary: Adversary) -> tuple[Any, Any]:
     game = make_game(ColludedSamples, truth, adversary, RNG(0))
-    return game, recover_rows(truth.view(adversary), game.question, RNG(0))
+    return game, collusion(truth.view(adversary), game.question, RNG(0))
 
 
 def test_whoever_the_sums_expose_is_recovered_exactly(one_hop: Truth) -> None:
@@ -65,7 +65,7 @@ def test_a_client_sees_its_only_neighbour_exactly(one_hop: Truth) -> None:
     neighbours = np.unique(target[np.isin(source, leaves)])
     game = make_game(ColludedSamples, one_hop, me, RNG(0))
     asked = np.setdiff1d(neighbours, leaves)
-    guess = recover_rows(one_hop.view(me), replace(game.question, ids=asked), RNG(0))
+    guess = collusion(one_hop.view(me), replace(game.question, ids=asked), RNG(0))
     np.testing.assert_allclose(guess[:, 0], one_hop.features()[asked], atol=1e-4)
 
 
@@ -102,7 +102,7 @@ def test_who_cannot_collude_is_told_why(one_hop: Truth) -> None:
     game = make_game(ColludedSamples, one_hop, all_trainers(one_hop), RNG(0))
     view = one_hop.view(all_trainers(one_hop))
     with pytest.raises(CannotAttack, match="sums of Jacobians are not in the view"):
-        recover_rows(replace(view, seen=()), game.question, RNG(0))
+        collusion(replace(view, seen=()), game.question, RNG(0))
     assert one_hop.spoken.unmet_need(COLLUSION) is None
     unheard = replace(one_hop.spoken, sent={})
     assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet_need(COLLUSION))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attacks.base import CannotAttack
-from attacks.holders import score_presence
+from attacks.holders import presence
 from attacks.questions import Presence
 from audits.games import holders as game_file
 from audits.games import make_game
@@ -51,7 +51,7 @@ def game(truth: Truth) -> BinaryGame:
 
 
 def test_a_private_node_is_told_from_one_that_is_elsewhere(truth: Truth, game: BinaryGame) -> None:
-    guess = score_presence(truth.view(SERVER), game.question, RNG(0))
+    guess = presence(truth.view(SERVER), game.question, RNG(0))
     assert game.measure(guess).value > 0.75
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
@@ -71,11 +71,11 @@ def test_noise_hides_presence(tmp_path: Path) -> None:
     noise = {"mechanism": "local_gaussian", "noise_multiplier": 20.0, "clip_l2": 1.0, "delta": 1e-5}
     truth = made(tmp_path, {**noise, "unit": "client"})
     game = played(truth)
-    guess = score_presence(truth.view(SERVER), game.question, RNG(0))
+    guess = presence(truth.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low < 0
 
 
 def test_what_is_missing_is_named(truth: Truth, game: BinaryGame) -> None:
     view = truth.view(SERVER)
     with pytest.raises(CannotAttack, match="not in the view"):
-        score_presence(replace(view, seen=()), game.question, RNG(0))
+        presence(replace(view, seen=()), game.question, RNG(0))

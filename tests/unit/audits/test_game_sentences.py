@@ -33,7 +33,7 @@ NOT_DECLARED = re.compile(
     re.I,
 )
 # Only a game that scores single guesses of a list measures who somebody is.
-MEASURES_IDENTITY = {"candidate_rows", "identify"}
+MEASURES_IDENTITY = {"candidate_rows", "identify", "public_candidates"}
 IDENTITY = re.compile(r"\bwhich (?:person|entry)\b", re.I)
 TRAINING = re.compile(r"\btrain\w*", re.I)
 
@@ -46,6 +46,7 @@ MEASURES_TRAINING = {
     "membership",
     "others_labels",
     "others_members",
+    "public_members",
     "released_others",
     "summed_both",
     "summed_features",

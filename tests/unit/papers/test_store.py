@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,14 @@ def test_a_line_that_is_no_figure_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tiny.jsonl").write_text('{"who": 1}\n')
     with pytest.raises(InputError, match="found a line that is no figure"):
         read_figures("tiny", tmp_path)
+
+
+def test_census_names_every_cell_never_run(tmp_path: Path) -> None:
+    entry = tiny([])
+    extra = Cell("a", "unpublished", (), lambda runs: 0.0)
+    both = replace(entry, cells=(*entry.cells, extra))
+    found = count_cells([both], tmp_path)
+    assert found.never_run == ("tiny a (b)",)
+    assert found.extra == ("1 of tiny",)
+    append_figures([StoredFigure("tiny", "a", "b", 70.0, "", "", seed=0)], tmp_path)
+    assert count_cells([both], tmp_path).never_run == ()
