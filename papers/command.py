@@ -21,7 +21,7 @@ from papers.table import Reproduction, reproduction
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.reports.figures.canvas import Figure
 from securefg.settings.config import RunConfig
-from securefg.sweep import Failure, find_runs
+from securefg.sweep import Failure, find_runs, sweep_points
 from securefg.sweep.display import display_for
 
 
