@@ -19,7 +19,7 @@ from audits.books import reconcile_books
 from audits.canary_audit import audit_canaries
 from audits.exposure import audit_exposures
 from audits.findings.record import Finding, Verdict
-from audits.guesses import Repeatable
+from audits.guessed_noise import Repeatable
 from audits.influence import audit_influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result

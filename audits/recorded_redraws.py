@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from audits.generators import FIRST, Rows, first_normals
-from audits.guesses import (
+from audits.guessed_noise import (
     BEFORE,
     clock_seeds,
     guess_test,

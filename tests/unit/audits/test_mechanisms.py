@@ -17,7 +17,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from audits.empirical_epsilon import epsilon_of_mu
-from audits.guesses import Claiming, NumpyNoise, Repeatable, TorchNoise, likely_seeds
+from audits.guessed_noise import Claiming, NumpyNoise, Repeatable, TorchNoise, likely_seeds
 from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
