@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-unit test-all test-flower language mutants fuzz bench bench-check bench-page docs check format clean
+.PHONY: demo install test test-unit test-all coverage test-flower language mutants fuzz bench bench-check bench-page docs check format clean
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -26,6 +26,12 @@ test: $(STAMP)
 # Tests without commands, processes of parties and whole audits, for use while coding.
 test-unit: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow" tests/unit
+
+# Which lines the tests of a package run, in the terminal and in htmlcov/index.html.
+coverage: $(STAMP)
+	$(BIN)/pip install -q -c constraints.txt pytest-cov
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow" \
+	  --cov=securefg --cov=attacks --cov=audits --cov-report=term:skip-covered --cov-report=html
 
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)

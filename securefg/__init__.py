@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from securefg.privacy.calculator import compute_epsilon, find_noise
     from securefg.protocol.recording import record
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Array",
     "Attack",

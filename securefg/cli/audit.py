@@ -314,14 +314,17 @@ def _pages(run: Path) -> Path:
     from securefg.reports import build_report
     from securefg.reports.dpo import build_dpo_page
     from securefg.runs.folder import RunFolder
-    from securefg.runs.seal import sign_page
+    from securefg.runs.seal import absent_signer, sign_page
 
     folder = RunFolder.open(run)
-    page = build_report(folder)
-    sign_page(folder, page)
+    pages = [build_report(folder)]
     if (run / "dpo.html").is_file():
-        sign_page(folder, build_dpo_page(folder))
-    return page
+        pages.append(build_dpo_page(folder))
+    if absent_signer(folder):  # a new key of ours would hide who signed the pages before
+        return pages[0]
+    for page in pages:
+        sign_page(folder, page)
+    return pages[0]
 
 
 @contextmanager
@@ -350,3 +353,14 @@ def _show_paths(console: Console, run: Path, answer: Answer, page: Path | None) 
         show_line(f"{'Try':<14}securefg audit {run} --try {untried[0]}", console)
     name, path = ("Page", page) if page else ("Findings", run / "audit" / "findings.json")
     show_line(f"{name:<14}{path}", console)
+    signer = _absent_signer(run) if page else ""
+    if signer:
+        words = f"not renewed: it is by {signer[:16]}…, whose key is not here"
+        show_line(f"{'Signature':<14}{words}", console)
+
+
+def _absent_signer(run: Path) -> str:
+    from securefg.runs.folder import RunFolder
+    from securefg.runs.seal import absent_signer
+
+    return absent_signer(RunFolder.open(run))

@@ -55,12 +55,14 @@ def report(
     from securefg.reports.dpo import build_dpo_page
     from securefg.reports.exports import export
     from securefg.runs.folder import RunFolder
-    from securefg.runs.seal import sign_page
+    from securefg.runs.seal import require_signer, sign_page
 
     folder = RunFolder.open(run)
     folder.summary()
     if reader is not None and form is not Format.html:
         raise InputError(f"--format: found {form.value} with --for {reader.value}; expected html")
+    if form is Format.html:
+        require_signer(folder, key)
     with only_known_modules(unless=trust_modules):
         written = export(folder, form.value) if reader is None else build_dpo_page(folder)
     if written.suffix == ".html":

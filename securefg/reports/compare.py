@@ -35,7 +35,7 @@ from securefg.reports.findings_section import (
 )
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
-from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.words import adversary_words, attack_words, signed, verdict_words
 from securefg.runs.folder import RunFolder
 
 NONE = "–"
@@ -179,7 +179,7 @@ def _name(one: Finding) -> str:
 def _finding(one: Finding | None) -> str:
     if one is None:
         return NONE
-    verdict = VERDICT_WORDS.get(one.verdict, one.verdict)
+    verdict = verdict_words(one)
     return verdict if one.gain is None else f"{verdict}, {signed(one.gain.value)}"
 
 

@@ -15,7 +15,7 @@ from securefg.reports.figures.charts import csv_text
 from securefg.reports.headline import headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
-from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, signed
+from securefg.reports.words import adversary_words, attack_words, signed, verdict_words
 from securefg.runs.folder import RunFolder
 
 
@@ -54,7 +54,7 @@ def _findings(findings: Sequence[Finding] | None) -> str:
         (
             attack_words(one.attack),
             adversary_words(one.adversary),
-            VERDICT_WORDS.get(one.verdict, one.verdict),
+            verdict_words(one),
             "" if one.gain is None else signed(one.gain.value),
             one.words,
         )

@@ -198,9 +198,13 @@ def _anchors(findings: Sequence[Finding]) -> list[str]:
 
 
 def count_words(findings: Sequence[Finding]) -> str:
-    """Return how many of each verdict, the worst first: `1 promise broken, 2 leaks`."""
-    counts = [(word, sum(f.verdict == word for f in findings)) for word in WORST_FIRST]
+    """Return how many of each verdict, the worst first: `1 promise broken, 2 leaks`. Attacks that
+    were not mounted are counted last."""
+    tried = [finding for finding in findings if not finding.unmet]
+    counts = [(word, sum(f.verdict == word for f in tried)) for word in WORST_FIRST]
     said = [f"{count} {VERDICT_WORDS[word]}" for word, count in counts if count]
+    if len(tried) < len(findings):
+        said.append(f"{len(findings) - len(tried)} not tried on this run")
     return ", ".join(said) or "nothing was checked"
 
 

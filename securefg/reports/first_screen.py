@@ -220,6 +220,7 @@ def describe_worth(results: Results) -> str:
 
 def alone_command(results: Results) -> str:
     """Return the command that trains every client alone, or empty for such a run itself."""
-    if results.method.name == "alone":
+    if results.method.name.endswith("alone"):
         return ""
-    return f"securefg run {results.config.name}.yaml --set 'method={{name: alone}}'"
+    settings = "--set name=alone --set 'method={name: best_alone}' --set 'privacy={}'"
+    return f"securefg run {results.config.name}.yaml {settings}"

@@ -16,7 +16,7 @@ from securefg.foundation.units import (
     seconds_text,
     significant,
 )
-from securefg.reports.words import VERDICT_WORDS, adversary_words, attack_words, capital, signed
+from securefg.reports.words import adversary_words, attack_words, capital, signed, verdict_words
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -40,7 +40,7 @@ def render_page(template: str, **values: Any) -> str:
         "attack": attack_words,
         "adversary": adversary_words,
         "capitalise": capital,
-        "verdict": lambda verdict: VERDICT_WORDS.get(verdict, verdict),
+        "verdict": verdict_words,
     }
     return environment.get_template(template).render(**values)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from audits.findings.record import Finding
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent
@@ -30,6 +31,14 @@ VERDICT_WORDS = {
     "NOT_DETECTED": "not detected",
     "INCONCLUSIVE": "not known",
 }
+
+UNMET_WORDS = {"does_not_apply": "does not fit", "not_asked": "not asked"}
+
+
+def verdict_words(finding: Finding) -> str:
+    """Return the verdict in words. An attack that was not mounted says why, since nothing was left
+    unknown by a try."""
+    return UNMET_WORDS.get(finding.unmet) or VERDICT_WORDS.get(finding.verdict, finding.verdict)
 
 
 def named_defence(name: str) -> type[Defence] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from audits.curves.command import load_curve, plan_curve, refuse_impossible
+from securefg.settings.shipped import find_config
 from tests.e2e.shell_lines import carried_out, documented, lines_of, wanted_exit, words_of
 
 ROOT = Path.cwd()
@@ -229,8 +230,9 @@ CURVES = sorted({words_of(x)[2] for p, x in ALL if isinstance(how(p, x), Planned
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_long_curves_are_ready_to_run(name: str, tmp_path: Path) -> None:
-    curve = load_curve(Path(name), [])
-    refuse_impossible(plan_curve(curve, Path(name)), tmp_path)
+    path = find_config(Path(name))
+    curve = load_curve(path, [])
+    refuse_impossible(plan_curve(curve, path), tmp_path)
 
 
 @pytest.mark.slow

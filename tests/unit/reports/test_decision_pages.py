@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from audits.findings.file import FindingsFile
-from audits.findings.history import digest
+from audits.findings.history import file_digest
 from audits.findings.record import Finding, Verdict
 from securefg.cli.main import app
+from securefg.foundation.errors import InputError
 from securefg.foundation.interval import Interval
 from securefg.reports.compare import build_sites_page
 from securefg.reports.dpo import build_dpo_page
@@ -225,17 +226,39 @@ def test_manifest_signed_with_another_key_vouches_for_its_own_page_alone(
     key = tmp_path / "own.key"
     key.write_text("11" * 32)
     sign_page(copied, build_report(copied), key)
-    sign_page(copied, build_dpo_page(copied))
+    another = tmp_path / "another.key"
+    another.write_text("22" * 32)
+    sign_page(copied, build_dpo_page(copied), another)
     assert wrong(copied) == {"report.html": OUTDATED}
+
+
+def test_only_the_owner_of_a_signature_renews_it(copied: RunFolder, tmp_path: Path) -> None:
+    key = tmp_path / "owner.key"
+    key.write_text("11" * 32)
+    sign_page(copied, build_report(copied), key)
+    shutil.rmtree(copied.path / "private", ignore_errors=True)
+    manifest = (copied.path / "manifest.json").read_bytes()
+    told = CliRunner().invoke(app, ["report", str(copied.path)])
+    assert isinstance(told.exception, InputError)
+    assert "--key: found none, and manifest.json is signed by" in str(told.exception)
+    arguments = ["audit", str(copied.path), "--only", "membership_loss", "--seed", "7"]
+    told = CliRunner().invoke(app, arguments)
+    assert told.exit_code == 0
+    assert "not renewed" in told.output
+    assert (copied.path / "manifest.json").read_bytes() == manifest
+    assert not (copied.path / "private").exists()
+    assert "milder: --seed 7" in (copied.path / "report.html").read_text()
+    assert CliRunner().invoke(app, ["report", str(copied.path), "--key", str(key)]).exit_code == 0
+    assert "report.html" not in wrong(copied)
 
 
 def test_manifest_that_was_edited_vouches_for_no_page(copied: RunFolder) -> None:
     for page in (build_report(copied), build_dpo_page(copied)):
         sign_page(copied, page)
     page, path = copied.path / "report.html", copied.path / "manifest.json"
-    signed = digest(page)
+    signed = file_digest(page)
     page.write_text("forged")
-    path.write_text(path.read_text().replace(signed, digest(page)))
+    path.write_text(path.read_text().replace(signed, file_digest(page)))
     assert set(wrong(copied)) == {"report.html", "dpo.html"}
     sign_page(copied, build_dpo_page(copied))
     assert wrong(copied) == {"report.html": OUTDATED}
