@@ -10,7 +10,7 @@ import torch
 
 from securefg.data.sources import cache_folder
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -18,7 +18,7 @@ def choose_device(wanted: str) -> torch.device:
     CPU."""
     found = torch.cuda.is_available()
     if wanted == "auto":
-        wanted = "cuda" if found and proof(gpu()).is_file() else "cpu"
+        wanted = "cuda" if found and proof_file(find_gpu()).is_file() else "cpu"
     if wanted.startswith("cuda"):
         if not found:
             raise ConfigError(
@@ -35,12 +35,12 @@ def use_deterministic_kernels() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
 
 
-def gpu() -> str:
+def find_gpu() -> str:
     """Return the first GPU, as PyTorch names it."""
     return torch.cuda.get_device_name(0)
 
 
-def proof(device: str) -> Path:
+def proof_file(device: str) -> Path:
     """Return the file that proves these versions on this device. An update asks for a new proof."""
-    about = f"{device} {torch.version.cuda} {sorted(versions().items())}"
+    about = f"{device} {torch.version.cuda} {sorted(list_versions().items())}"
     return cache_folder() / "proved" / hashlib.sha256(about.encode()).hexdigest()[:16]

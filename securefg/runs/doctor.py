@@ -15,10 +15,10 @@ import torch
 from securefg.data.sources import cache_folder
 from securefg.foundation.errors import ConfigError, SecurefgError
 from securefg.foundation.files import write_atomically
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 from securefg.methods.registry import get_method
 from securefg.runs.assembly import prepare
-from securefg.runs.device import gpu, proof
+from securefg.runs.device import find_gpu, proof_file
 from securefg.runs.folder import RunFolder
 from securefg.runs.release_file import read_release
 from securefg.runs.runner import start
@@ -67,20 +67,22 @@ class Line:
     bad: str = ""
 
 
-def examined() -> Iterator[Line]:
+def examine_machine() -> Iterator[Line]:
     """Yield the checks line by line, since the last ones take seconds."""
-    yield Line("versions", ", ".join(f"{name} {number}" for name, number in versions().items()))
-    missing = [extra for package, extra in EXTRAS.items() if not _has(package)]
+    yield Line(
+        "versions", ", ".join(f"{name} {number}" for name, number in list_versions().items())
+    )
+    missing = [extra for package, extra in EXTRAS.items() if not _has_package(package)]
     yield Line("extras missing", ", ".join(f"securefg[{extra}]" for extra in missing) or "none")
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     yield Line("machine", f"{os.cpu_count()} cores, {pages / 2**30:.1f} GiB of memory")
-    yield _data()
-    yield _cache()
-    yield compared("a run under masks", [], [MASKED])
-    yield from _gpu()
+    yield _check_data()
+    yield _check_cache()
+    yield compare_weights("a run under masks", [], [MASKED])
+    yield from _check_gpu()
 
 
-def compared(
+def compare_weights(
     what: str, one: list[str], other: list[str], tree: dict[str, Any] | None = None
 ) -> Line:
     """Return whether a small run gives the same release and scores both ways."""
@@ -136,23 +138,27 @@ def small_tree(method: str) -> dict[str, Any]:
     raise ConfigError(f"{method}: found no small config that it takes ({said}); expected one")
 
 
-def _gpu() -> Iterator[Line]:
+def _check_gpu() -> Iterator[Line]:
     """Yield a line per method on the GPU. `device: auto` takes the GPU once all methods gave the
     CPU's results there."""
     if not torch.cuda.is_available():
         yield Line("GPU", "none that PyTorch finds; runs compute on the CPU")
         return
-    proof(gpu()).unlink(missing_ok=True)
+    proof_file(find_gpu()).unlink(missing_ok=True)
     found = []
     for method in SHIPPED:
-        found.append(compared(f"{method} on {gpu()}", [], ["device=cuda"], small_tree(method)))
+        found.append(
+            compare_weights(f"{method} on {find_gpu()}", [], ["device=cuda"], small_tree(method))
+        )
         yield found[-1]
     if not any(line.bad for line in found):
-        proof(gpu()).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(proof(gpu()), "\n".join(f"{each.what}: {each.found}" for each in found))
+        proof_file(find_gpu()).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            proof_file(find_gpu()), "\n".join(f"{each.what}: {each.found}" for each in found)
+        )
 
 
-def _data() -> Line:
+def _check_data() -> Line:
     root = os.environ.get("SECUREFG_DATA")
     if not root:
         return Line("data", "SECUREFG_DATA is not set; datasets are downloaded")
@@ -163,13 +169,13 @@ def _data() -> Line:
     return Line("data", f"{root}: {', '.join(found) or 'empty'}")
 
 
-def _cache() -> Line:
+def _check_cache() -> Line:
     folder = cache_folder()
     place = next(path for path in (folder, *folder.parents) if path.exists())
     return Line("cache", str(folder), "" if os.access(place, os.W_OK) else "cannot be written")
 
 
-def _has(package: str) -> bool:
+def _has_package(package: str) -> bool:
     try:
         return bool(version(package))
     except PackageNotFoundError:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from securefg.runs.device import choose_device
-from securefg.runs.doctor import compared, small_tree
+from securefg.runs.doctor import compare_weights, small_tree
 from securefg.settings.methods import SHIPPED
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("method", sorted(SHIPPED))
 def test_method_on_a_gpu_gives_the_results_of_the_cpu(method: str) -> None:
-    assert compared(method, [], ["device=cuda"], small_tree(method)).bad == ""
+    assert compare_weights(method, [], ["device=cuda"], small_tree(method)).bad == ""
 
 
 def test_device_cuda_is_chosen_where_it_is_named(tmp_path: Path) -> None:

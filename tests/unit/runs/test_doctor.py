@@ -24,8 +24,8 @@ def test_a_sound_machine_is_told_line_by_line() -> None:
 
 
 def test_weights_that_differ_and_runs_that_fail_are_wrong() -> None:
-    assert "differ by" in doctor.compared("another seed", [], ["seed=1"]).bad
-    assert "privacy" in doctor.compared("refused", [], ["privacy.clip_l2=-1"]).bad
+    assert "differ by" in doctor.compare_weights("another seed", [], ["seed=1"]).bad
+    assert "privacy" in doctor.compare_weights("refused", [], ["privacy.clip_l2=-1"]).bad
 
 
 def test_a_data_root_that_is_no_folder_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,10 +40,10 @@ def test_a_gpu_is_taken_by_itself_only_after_its_proof(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU")
     assert choose_device("auto") == torch.device("cpu")
-    device.proof("another GPU").parent.mkdir()
-    device.proof("another GPU").touch()
+    device.proof_file("another GPU").parent.mkdir()
+    device.proof_file("another GPU").touch()
     assert choose_device("auto") == torch.device("cpu")
-    device.proof("a GPU").touch()
+    device.proof_file("a GPU").touch()
     monkeypatch.setattr(device, "use_deterministic_kernels", lambda: None)
     assert choose_device("auto") == torch.device("cuda")
 
@@ -56,8 +56,8 @@ def test_every_method_has_a_small_config_for_the_doctor(method: str) -> None:
 @pytest.mark.parametrize("method", ["fedavg", "ppfl_deepwalk", "mlps"])
 def test_small_runs_of_a_method_are_compared_by_release_or_score(method: str) -> None:
     tree = doctor.small_tree(method)
-    assert doctor.compared(method, [], [], tree).bad == ""
-    assert doctor.compared(method, [], ["privacy.clip_l2=-1"], tree).bad
+    assert doctor.compare_weights(method, [], [], tree).bad == ""
+    assert doctor.compare_weights(method, [], ["privacy.clip_l2=-1"], tree).bad
 
 
 def made_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> list[doctor.Line]:
@@ -70,8 +70,8 @@ def made_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> 
         assert other == ["device=cuda"]
         return doctor.Line(what, "", "differ" if what.startswith(f"{wrong} ") else "")
 
-    monkeypatch.setattr(doctor, "compared", made)
-    return list(doctor._gpu())
+    monkeypatch.setattr(doctor, "compare_weights", made)
+    return list(doctor._check_gpu())
 
 
 def test_gpu_is_proved_by_a_run_of_every_method(
@@ -79,7 +79,7 @@ def test_gpu_is_proved_by_a_run_of_every_method(
 ) -> None:
     lines = made_gpu(tmp_path, monkeypatch)
     assert [line.what.partition(" ")[0] for line in lines] == list(SHIPPED)
-    assert device.proof("a GPU").is_file()
+    assert device.proof_file("a GPU").is_file()
 
 
 def test_gpu_on_which_one_method_differs_loses_its_proof(
@@ -87,7 +87,7 @@ def test_gpu_on_which_one_method_differs_loses_its_proof(
 ) -> None:
     made_gpu(tmp_path, monkeypatch)
     made_gpu(tmp_path, monkeypatch, "fedgl")
-    assert not device.proof("a GPU").exists()
+    assert not device.proof_file("a GPU").exists()
     assert choose_device("auto") == torch.device("cpu")
 
 
