@@ -17,24 +17,28 @@ GROUP: Final = "securefg.attacks"
 
 
 @cache
-def shipped() -> dict[str, AnyAttack]:
+def load_shipped_attacks() -> dict[str, AnyAttack]:
     """Return the attacks of this package, by name."""
     return _attacks_in(list(__path__), __name__)
 
 
 @cache
-def active() -> dict[str, AnyAttack]:
+def load_active_attacks() -> dict[str, AnyAttack]:
     """Return the attacks of a lying server by name. Only rehearsals play them."""
     return _attacks_in([f"{folder}/active" for folder in __path__], f"{__name__}.active")
 
 
 def _attacks_in(folders: list[str], package: str) -> dict[str, AnyAttack]:
     modules = [m.name for m in pkgutil.iter_modules(folders) if not m.ispkg]
-    found = [a for name in modules for a in _exposed(importlib.import_module(f"{package}.{name}"))]
+    found = [
+        a
+        for name in modules
+        for a in _attacks_of_module(importlib.import_module(f"{package}.{name}"))
+    ]
     return {attack.name: attack for attack in sorted(found, key=lambda attack: attack.name)}
 
 
-def _exposed(module: object) -> tuple[AnyAttack, ...]:
+def _attacks_of_module(module: object) -> tuple[AnyAttack, ...]:
     """Return the attacks of a module, from its `ATTACKS` or its one `ATTACK`."""
     one = getattr(module, "ATTACK", None)
     found = getattr(module, "ATTACKS", () if one is None else (one,))
@@ -44,13 +48,13 @@ def _exposed(module: object) -> tuple[AnyAttack, ...]:
 def attack_names() -> list[str]:
     """Return the names of all attacks that need no module path, shipped or from an installed
     package."""
-    return sorted({*shipped(), *installed(GROUP)})
+    return sorted({*load_shipped_attacks(), *installed(GROUP)})
 
 
 def families() -> dict[str, list[str]]:
     """Return the shipped attacks by the family of their secret, such as `links`."""
     found: dict[str, list[str]] = {}
-    for name, attack in shipped().items():
+    for name, attack in load_shipped_attacks().items():
         if attack.question.secret is not None:
             found.setdefault(attack.question.secret.family, []).append(name)
     return found
@@ -63,11 +67,11 @@ def expand_families(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(every))
 
 
-def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
+def _find_attack(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
     """Return the attack of that name: shipped, from an installed package, or from a module path."""
     if name in own:
         return own[name]
-    found = _exposed(find_module("attack", name, {key: key for key in own}, group))
+    found = _attacks_of_module(find_module("attack", name, {key: key for key in own}, group))
     if not found:
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK (attacks.base.Attack)")
     if len(found) > 1:
@@ -80,9 +84,9 @@ def _find(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
 
 def get_attack(name: str) -> AnyAttack:
     """Return the attack of that name. The name may be a module path."""
-    own = shipped()
-    is_shipped_lie = name not in own and name in active()
-    attack = None if is_shipped_lie else _find(name, own, GROUP)
+    own = load_shipped_attacks()
+    is_shipped_lie = name not in own and name in load_active_attacks()
+    attack = None if is_shipped_lie else _find_attack(name, own, GROUP)
     if attack is None or isinstance(attack, ActiveAttack):
         raise ConfigError(
             f"attack: {name!r} needs a server that lies, and nobody lied in a recorded run; "
@@ -101,7 +105,7 @@ def attack_or_error(name: str) -> AnyAttack | ConfigError:
 
 def get_active(name: str) -> ActiveAttack:
     """Return the active attack of that name. The name may be a module path."""
-    attack = _find(name, active(), f"{GROUP}.active")
+    attack = _find_attack(name, load_active_attacks(), f"{GROUP}.active")
     if not isinstance(attack, ActiveAttack):
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK that is an ActiveAttack")
     return attack

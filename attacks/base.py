@@ -71,10 +71,12 @@ class Message:
     noise: Noise | None = None
     step: int = 0
 
-    def of(self, client: int) -> Tensor | None:
+    def row_of_client(self, client: int) -> Tensor | None:
         """Return this client's row, or None if it sent no row."""
         numbers = self.clients.numbers()
         return self.value[numbers.index(client)] if client in numbers else None
+
+    of = row_of_client  # the earlier name, kept for one version
 
 
 @dataclass(frozen=True)
@@ -118,22 +120,22 @@ class View:
     def uploads(self, need: Meaning) -> list[Message]:
         """Return what clients sent of that meaning, in the order of recording. If several fields
         mean this, the first field that was sent counts."""
-        return self._first(need, up=True)
+        return self._first_messages(need, up=True)
 
     def downloads(self, need: Meaning) -> list[Message]:
         """Return what the server sent of that meaning."""
-        return self._first(need, up=False)
+        return self._first_messages(need, up=False)
 
     def sums(self, need: Meaning) -> list[Message]:
         """Return the sums that the server opened of masked uploads. If several fields mean this,
         the first counts."""
-        return next(filter(None, map(self._opened, self.places(need))), [])
+        return next(filter(None, map(self._opened_messages, self.places(need))), [])
 
     def all_sums(self, need: Meaning) -> list[Message]:
         """Return the opened sums of every field that means this."""
-        return [message for place in self.places(need) for message in self._opened(place)]
+        return [message for place in self.places(need) for message in self._opened_messages(place)]
 
-    def _opened(self, place: Place) -> list[Message]:
+    def _opened_messages(self, place: Place) -> list[Message]:
         kind, name = place
         found = []
         for seen in self.seen:
@@ -174,7 +176,7 @@ class View:
         """Return every client's value or, if the values were masked, the mean that the sum gives of
         all."""
         found = [message for message in self.uploads(need) if not message.masked]
-        return found or [_shared(message) for message in self.sums(need)] or self.readable(need)
+        return found or [_share_mean(message) for message in self.sums(need)] or self.readable(need)
 
     def network(self, name: str | None) -> Layout:
         """Return the public layout of a network."""
@@ -191,14 +193,14 @@ class View:
             raise CannotAttack("how the clients train is not known")
         return self.training
 
-    def _first(self, need: Meaning, up: bool) -> list[Message]:
+    def _first_messages(self, need: Meaning, up: bool) -> list[Message]:
         for place in self.places(need):
-            found = self._messages(place, up)
+            found = self._place_messages(place, up)
             if found:
                 return found
         return []
 
-    def _messages(self, place: Place, up: bool) -> list[Message]:
+    def _place_messages(self, place: Place, up: bool) -> list[Message]:
         kind, name = place
         found = []
         for seen in self.seen:
@@ -232,7 +234,7 @@ def not_seen(need: Need) -> CannotAttack:
     )
 
 
-def _shared(message: Message) -> Message:
+def _share_mean(message: Message) -> Message:
     """Return the mean of a sum as every client's value, which is the best that a sum tells of a
     client."""
     count = len(message.clients)
@@ -294,21 +296,21 @@ class Attack(Generic[Q]):
                 f"attack {self.name}: adversaries: found {found}; allowed: {', '.join(allowed)}"
             )
         for need in (*self.needs, *self.hears):
-            if not all(isinstance(option, Meaning) for option in options(need)):
+            if not all(isinstance(option, Meaning) for option in list_options(need)):
                 raise ConfigError(
                     f"attack {self.name}: needs and hears are meanings "
                     f"(securefg.protocol.meanings), found {need!r}"
                 )
 
 
-def options(need: Need) -> tuple[Meaning, ...]:
+def list_options(need: Need) -> tuple[Meaning, ...]:
     """Return the meanings of which one is enough."""
     return need if isinstance(need, tuple) else (need,)
 
 
 def in_words(need: Need) -> str:
     """Return the need for people: its meanings, joined by "or"."""
-    return " or ".join(option.words for option in options(need))
+    return " or ".join(option.words for option in list_options(need))
 
 
 AnyAttack = Attack[Any]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Message, Noise, View
-from attacks.evidence import leaning
+from attacks.evidence import lean_evidence
 from attacks.latents import (
     FAR_SDS,
     LATENT,
@@ -50,11 +50,11 @@ def likelihood_by_models(view: View, ids: NDArray[np.int64], pool: Tensor) -> It
         rounds = sorted({m.round for m in messages} & sent.keys())[:CANDIDATE_ROUNDS]
         for number in rounds:
             own = [m for m in messages if m.round == number]
-            layout = _layout(view, own[0].meaning)
-            yield _likelihood(own, ids, pool, sent[number], layout)
+            layout = _find_layout(view, own[0].meaning)
+            yield _compute_likelihood(own, ids, pool, sent[number], layout)
 
 
-def _layout(view: View, meaning: Meaning) -> Layout:
+def _find_layout(view: View, meaning: Meaning) -> Layout:
     """Return the network that made the rows. For a Jacobian this is the network whose first layer
     has as many units."""
     if isinstance(meaning, NodeRows):
@@ -66,7 +66,7 @@ def _layout(view: View, meaning: Meaning) -> Layout:
     return fitting[0]
 
 
-def _likelihood(
+def _compute_likelihood(
     messages: list[Message], ids: NDArray[np.int64], pool: Tensor, model: Tensor, layout: Layout
 ) -> Array:
     by_client = {k: m.value[i] for m in messages for i, k in enumerate(m.clients.numbers())}
@@ -80,19 +80,19 @@ def _likelihood(
     for start in range(0, len(pool), AT_ONCE):
         rows = pool[start : start + AT_ONCE]
         before = rows @ first
-        made = _compact(before, rows) if slope else before.relu() @ second
-        found[:, start : start + AT_ONCE] = _gaussian(seen, made, noise)
+        made = _compact_rows(before, rows) if slope else before.relu() @ second
+        found[:, start : start + AT_ONCE] = _gaussian_fit(seen, made, noise)
     return found
 
 
-def _compact(before: Tensor, rows: Tensor) -> Tensor:
+def _compact_rows(before: Tensor, rows: Tensor) -> Tensor:
     """Return [M | m] of one sample, flat: the sample at every open gate, and the hidden layer."""
     gates = (before > 0).to(rows.dtype)
     matrix = torch.cat([gates[:, :, None] * rows[:, None], before.relu()[..., None]], 2)
     return matrix.flatten(1)
 
 
-def _gaussian(seen: Tensor, made: Tensor, noise: Noise | None) -> Array:
+def _gaussian_fit(seen: Tensor, made: Tensor, noise: Noise | None) -> Array:
     """Return -|seen - clip(made)|^2 / 2 sd^2 without the term that all candidates share."""
     sd = HARDLY * float(seen.norm(dim=1).mean()) if noise is None else noise.sd
     if noise is not None:
@@ -176,7 +176,7 @@ def reidentification(view: View, question: Identify, rng: np.random.Generator) -
     weights = first_weights(view).double().numpy()
     made = question.candidates @ weights
     made *= clip_factors(made, noise_of(view, LATENT))[:, None]
-    distance = cdist(first_latents(view).of(question.ids), made)
+    distance = cdist(first_latents(view).rows_of(question.ids), made)
     found: Array = distance.argmin(1).astype(np.float64)
     return found
 
@@ -214,11 +214,11 @@ def spanned_records(view: View, question: ListedRecords, rng: np.random.Generato
     evidence = np.zeros(len(question.ids))
     for client, parts in changes.items():
         asked = clients == client
-        apart = np.stack([part.outside(rows[records[asked]]) for part in parts])
+        apart = np.stack([part.share_outside(rows[records[asked]]) for part in parts])
         own = apart[(apart < INSIDE_SPAN).sum(1).argmax()]
         # Whatever is not inside is as good as any other: how far it is outside says little.
         evidence[asked] = np.where(own < INSIDE_SPAN, 1 - own, 0)
-    return leaning(evidence, question.prior)
+    return lean_evidence(evidence, question.prior)
 
 
 SPANNED_RECORDS = Attack(

@@ -34,7 +34,7 @@ def remaining_client(view: View, question: RemainingClient, rng: np.random.Gener
     scatter more than the noise does. The colluders' own rows, the prior, count for the rest.
     """
     own = _own_uploads(view, question)
-    mean, space, columns = _received(view, min(own))
+    mean, space, columns = _received_mean(view, min(own))
     turned = list(own.values())
     if space == "own":
         first = own[min(own)][:, :columns]
@@ -43,15 +43,15 @@ def remaining_client(view: View, question: RemainingClient, rng: np.random.Gener
     honest = count - len(own)
     known = torch.stack(turned).sum(0)
     rest = ((count * mean - known) / honest)[:, :columns]
-    noise = _noise(view)
+    noise = _find_noise(view)
     if noise is not None:
         instead = _known_rows(question)[:, :columns]
-        rest = shrunk(rest, instead, noise.of_sum(honest))
+        rest = shrink_rows(rest, instead, noise.of_sum(honest))
     found: Array = rest.numpy()[question.ids]
     return found
 
 
-def shrunk(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
+def shrink_rows(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
     """Return (v - sd^2) / (v + sd^2) of the rows, and the known rows, turned, for the rest.
 
     v is the variance of the known rows. Under noise as large as the rows even their rotation is not
@@ -87,7 +87,7 @@ def _own_uploads(view: View, question: RemainingClient) -> dict[int, Tensor]:
     return found
 
 
-def _noise(view: View) -> Noise | None:
+def _find_noise(view: View) -> Noise | None:
     """Return the noise that the policy adds to these rows, whether or not the view shows any."""
     return next((n for p, n in view.noise.items() if view.meanings[p].fits(ROWS)), None)
 
@@ -96,7 +96,7 @@ def _by_client(message: Message) -> dict[int, Tensor]:
     return dict(zip(message.clients.numbers(), message.value.double(), strict=True))
 
 
-def _received(view: View, client: int) -> tuple[Tensor, str | None, int | None]:
+def _received_mean(view: View, client: int) -> tuple[Tensor, str | None, int | None]:
     """Return the mean of round 1 that came back, its space, and its embedding's columns."""
     for message in view.downloads(MeanRows()):
         meaning = message.meaning
@@ -150,20 +150,23 @@ def collusion(view: View, question: ColludedSamples, rng: np.random.Generator) -
     client: gates differ from unit to unit, so its rows span the samples. Derived here.
     """
     told, sent = view.downloads(SENT), view.uploads(OWN)
-    sums, own = _first(told, "sums of Jacobians"), _first(sent, "the colluders' own Jacobians")
+    sums, own = (
+        _first_values(told, "sums of Jacobians"),
+        _first_values(sent, "the colluders' own Jacobians"),
+    )
     meaning = told[0].meaning
     assert isinstance(meaning, GraphSums)
-    matrix = _matrix(meaning, question.edges, view.public.num_nodes)
+    matrix = _sum_matrix(meaning, question.edges, view.public.num_nodes)
     units = meaning.of.units if isinstance(meaning.of, Jacobian) else None
     colluders = np.array(sorted(view.adversary.clients))
     honest = np.setdiff1d(np.arange(len(matrix)), colluders)
-    left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.of(colluders)
+    left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.rows_of(colluders)
     weights = matrix[np.ix_(sums.ids, honest)]
     inverse = np.linalg.pinv(weights, rcond=1e-10)
     places = np.searchsorted(honest, question.ids)
     exposed = np.abs(inverse[places] @ weights - np.eye(len(honest))[places]).max(1) < RESIDUAL
     mixtures = _without_means(inverse[places] @ left, units)
-    parted = _parted(left, weights, question.num_samples, units)
+    parted = _part_samples(left, weights, question.num_samples, units)
     found = []
     for place, known, mixture in zip(places, exposed, mixtures, strict=True):
         rows = samples_of_mixture(mixture, question.num_samples)
@@ -173,7 +176,7 @@ def collusion(view: View, question: ColludedSamples, rng: np.random.Generator) -
     return np.stack(found)
 
 
-def _first(messages: list[Message], what: str) -> Rows:
+def _first_values(messages: list[Message], what: str) -> Rows:
     """Return the values of the first round in which the colluders have them, a row per colluder."""
     if not messages:
         raise CannotAttack(
@@ -185,7 +188,7 @@ def _first(messages: list[Message], what: str) -> Rows:
     return Rows(ids, torch.cat([m.value.flatten(1) for m in same]).double().numpy())
 
 
-def _matrix(sums: GraphSums, edges: NDArray[np.int64], num_nodes: int) -> Array:
+def _sum_matrix(sums: GraphSums, edges: NDArray[np.int64], num_nodes: int) -> Array:
     """Return what every client's value is multiplied by, in the server's precision."""
     assert sums.by is not None
     found: Array = operator_matrix(sums.by, torch.from_numpy(edges), num_nodes)
@@ -197,7 +200,9 @@ def _without_means(rows: Array, units: int | None) -> Array:
     return rows.reshape(len(rows), units or 1, -1)[..., :-1]
 
 
-def _parted(left: Array, weights: Array, num_samples: int, units: int | None) -> dict[int, Array]:
+def _part_samples(
+    left: Array, weights: Array, num_samples: int, units: int | None
+) -> dict[int, Array]:
     """Return samples by place among the honest clients, for sums of few one-sample clients."""
     found: dict[int, Array] = {}
     if num_samples > 1:
@@ -208,11 +213,13 @@ def _parted(left: Array, weights: Array, num_samples: int, units: int | None) ->
             continue
         samples = binary_samples(mixture / row[terms].min())
         if samples is not None:
-            found |= _named(samples, mixture, row, terms)
+            found |= _name_samples(samples, mixture, row, terms)
     return found
 
 
-def _named(samples: Array, mixture: Array, row: Array, terms: NDArray[Any]) -> dict[int, Array]:
+def _name_samples(
+    samples: Array, mixture: Array, row: Array, terms: NDArray[Any]
+) -> dict[int, Array]:
     """Return each term's sample: its weight in the sum tells whose sample it is."""
     from scipy.optimize import nnls  # loaded where it is used
 

@@ -27,7 +27,7 @@ def scaled_confidence(logits: NDArray[np.floating], labels: NDArray[np.int64]) -
     return found
 
 
-def standardised(confidence: Array) -> Array:
+def standardise_confidences(confidence: Array) -> Array:
     """Return every model's confidences over the targets, on the scale of their own quartiles.
 
     A model that trained longer, or an average of many, is surer of everything. Half the targets are

@@ -6,7 +6,7 @@ import numpy as np
 
 from attacks.base import Array, Attack, View
 from attacks.questions import CountedLabels, CountedLinks
-from attacks.sums import likelihoods
+from attacks.sums import sum_likelihoods
 from securefg.protocol.meanings import Statistic
 
 COUNTS = Statistic("labels", "counts")
@@ -14,7 +14,7 @@ COUNTS = Statistic("labels", "counts")
 
 def counted_links(view: View, question: CountedLinks, rng: np.random.Generator) -> Array:
     """Score whether two nodes are linked, by the counts of their neighbours' labels."""
-    return likelihoods(view, question, COUNTS)
+    return sum_likelihoods(view, question, COUNTS)
 
 
 COUNTED_LINKS = Attack(
@@ -36,7 +36,7 @@ COUNTED_LINKS = Attack(
 
 def counted_labels(view: View, question: CountedLabels, rng: np.random.Generator) -> Array:
     """Score whether a node's label is in the counts of its neighbours."""
-    return likelihoods(view, question, COUNTS)
+    return sum_likelihoods(view, question, COUNTS)
 
 
 COUNTED_LABELS = Attack(

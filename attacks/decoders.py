@@ -60,7 +60,7 @@ def decoder_pairs(view: View, question: RowsQuestion, rounds: int) -> Pairs:
     if len(question.known_ids) < FEWEST:
         raise CannotAttack(f"fewer than {FEWEST} nodes with known features")
     rows = uploaded_rows(view, question.client, rounds)
-    known, wanted = rows.of(question.known_ids), rows.of(question.ids)
+    known, wanted = rows.rows_of(question.known_ids), rows.rows_of(question.ids)
     mean, spread = known.mean(0), known.std(0) + 1e-12
     features = question.known.astype(np.float64)
     kept = features.mean(0) if question.known_prior is None else question.known_prior
@@ -71,7 +71,7 @@ def decoder_pairs(view: View, question: RowsQuestion, rounds: int) -> Pairs:
 def _one_node(found: list[Message], rounds: int) -> Rows:
     parts = list(by_round(found).values())[:rounds]
     ids = parts[0].ids
-    return Rows(ids, np.concatenate([part.of(ids) for part in parts], 1))
+    return Rows(ids, np.concatenate([part.rows_of(ids) for part in parts], 1))
 
 
 def _of_client(found: list[Message], client: int, rounds: int) -> Rows:
@@ -97,13 +97,13 @@ def ridge_decoded(known: Array, features: Array, wanted: Array) -> Array:
     mean, centre = features.mean(0), known.mean(0)
     left, size, right = np.linalg.svd(known - centre, full_matrices=False)
     targets = left.T @ (features - mean)
-    shrink = size**2 / (size**2 + _ridge(left, size, features - mean, targets))
+    shrink = size**2 / (size**2 + _choose_ridge(left, size, features - mean, targets))
     coefficients = (shrink / np.maximum(size, 1e-12))[:, None] * targets
     found: Array = mean + (wanted - centre) @ right.T @ coefficients
     return found
 
 
-def _ridge(left: Array, size: Array, features: Array, targets: Array) -> float:
+def _choose_ridge(left: Array, size: Array, features: Array, targets: Array) -> float:
     """Return the ridge that minimises |residual|^2 / (n - degrees of freedom)^2."""
     whole, explained = float((features**2).sum()), (targets**2).sum(1)
 
@@ -175,7 +175,7 @@ def mlp_decoder(view: View, question: NodeFeatures, rng: np.random.Generator) ->
     tried = taught_network(pairs.known[taught], places[taught], pairs.known[~taught], stream)
     features = question.known[~taught].astype(np.float64)
     share = fitted_share(tried, places[~taught])
-    trust = helpful(share, tried @ directions, features - pairs.rest[~taught], features)
+    trust = helpful_share(share, tried @ directions, features - pairs.rest[~taught], features)
     guessed = taught_network(pairs.known, places, pairs.wanted, stream)
     found: Array = pairs.prior + trust * guessed @ directions
     return found
@@ -190,17 +190,17 @@ def fitted_share(guess: Array, truth: Array) -> float:
     return min(max(share, TRACE), 1.0)
 
 
-def helpful(share: float, guess: Array, prior: Array, truth: Array) -> float:
+def helpful_share(share: float, guess: Array, prior: Array, truth: Array) -> float:
     """Return as much of the share as makes guesses of nodes that did not teach better than the
     prior.
 
     A smaller square error can still put words in a worse order.
     """
     tried = (TRACE, share / 4, share / 2, share)
-    return max(tried, key=lambda trust: likeness(prior + trust * guess, truth))
+    return max(tried, key=lambda trust: mean_likeness(prior + trust * guess, truth))
 
 
-def likeness(guess: Array, truth: Array) -> float:
+def mean_likeness(guess: Array, truth: Array) -> float:
     """Return the mean over nodes: of words the share of pairs in the right order, else the
     cosine."""
     if not is_words(truth):

@@ -19,7 +19,7 @@ PLENTY = 100.0
 """Shifts from here on, noise hides little."""
 
 
-def leaning(evidence: Array, prior: Array | None, shift: float = math.inf) -> Array:
+def lean_evidence(evidence: Array, prior: Array | None, shift: float = math.inf) -> Array:
     """Return weight(shift) * evidence + prior, both as normal scores.
 
     The policy says by how many standard deviations of its noise a secret can shift the evidence at
@@ -31,11 +31,11 @@ def leaning(evidence: Array, prior: Array | None, shift: float = math.inf) -> Ar
     """
     if prior is None:
         return evidence
-    found: Array = weight(shift) * normal_scores(evidence) + normal_scores(prior)
+    found: Array = evidence_weight(shift) * normal_scores(evidence) + normal_scores(prior)
     return found
 
 
-def weight(shift: float) -> float:
+def evidence_weight(shift: float) -> float:
     """Return how much evidence counts beside a prior of weight 1."""
     return min(SURE, max(min(shift, HEDGED), shift / PLENTY))
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.evidence import largest_shift, leaning
+from attacks.evidence import largest_shift, lean_evidence
 from attacks.latents import LATENT, first_weights, needs_shared_start
 from attacks.models import (
     MODEL,
@@ -47,7 +47,7 @@ def vocabulary(view: View, question: ClientWords, rng: np.random.Generator) -> A
     best = moved.amax(0) if noise is None else moved.square().mean(0)
     found: Array = best[torch.from_numpy(question.ids)].double().numpy()
     shift = largest_shift(noise, len(found) ** -0.5, len(moved))
-    return leaning(found, question.prior, shift)
+    return lean_evidence(found, question.prior, shift)
 
 
 def _decay_can_be_followed(view: View) -> str | None:
@@ -190,7 +190,7 @@ def averaged_updates(view: View, question: NodeFeatures, rng: np.random.Generato
     Adam([start], [view.recipe.weight_decay], view.recipe.lr).step([torch.zeros_like(start)])
     ids = np.concatenate([m.clients.numbers() for m in found]).astype(np.int64)
     moved = torch.cat([(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in found])
-    moves: Array = Rows(ids, moved.double().numpy()).of(question.ids)
+    moves: Array = Rows(ids, moved.double().numpy()).rows_of(question.ids)
     if question.prior is None:
         return moves
     # Whom no gradient reached moved by decay alone: the prior is left, below whatever moved.
@@ -232,7 +232,7 @@ def linear_exposure(view: View, question: FirstLatents, rng: np.random.Generator
         raise CannotAttack("the graph is not known")
     sums = _opened_sums(view).double().numpy()
     released = np.abs(sums).max(1) > 0
-    matrix = _adjacency(view.public.edge_index, view.public.num_nodes)
+    matrix = _normalised_adjacency(view.public.edge_index, view.public.num_nodes)
     return solved_sums(matrix, sums, released)[question.ids]
 
 
@@ -245,7 +245,7 @@ def _opened_sums(view: View) -> Tensor:
     return torch.cat(first).sum(0)
 
 
-def _adjacency(edge_index: Tensor, num_nodes: int) -> sparse.csr_array:
+def _normalised_adjacency(edge_index: Tensor, num_nodes: int) -> sparse.csr_array:
     """Return A_hat in double precision. In single precision it would look easier to invert than it
     is."""
     loops = torch.arange(num_nodes)

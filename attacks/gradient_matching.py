@@ -49,19 +49,25 @@ def gradient_matching(view: View, question: TrainingSamples, rng: np.random.Gene
     if count > MOST_SAMPLES:
         raise CannotAttack(f"{count} training samples per client; up to {MOST_SAMPLES} are sought")
     noise = view.best_rows(MODEL)[0].noise
-    if noise is not None and question.prior is not None and hides(noise, layout_of(view).size):
+    if (
+        noise is not None
+        and question.prior is not None
+        and hides_change(noise, layout_of(view).size)
+    ):
         return _mostly_prior(view, question, rng)
     layout, recipe = layout_of(view), view.recipe
-    vector, changes = _changes(view, question)
+    vector, changes = _read_changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
     steps = Recipe(recipe.local_epochs, recipe.lr)
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    found: Array = matched(Seen.of(changes, start, count), start, steps, stream).numpy()
+    found: Array = match_dummies(
+        Seen.from_changes(changes, start, count), start, steps, stream
+    ).numpy()
     return found
 
 
-def hides(noise: Noise, numbers: int) -> bool:
+def hides_change(noise: Noise, numbers: int) -> bool:
     """Return whether noise is longer than the longest change, so that no match is a sample."""
     return noise.sd * math.sqrt(numbers) > noise.clip_l2
 
@@ -70,15 +76,15 @@ def _mostly_prior(view: View, question: TrainingSamples, rng: np.random.Generato
     """Return the prior's samples, moved along one direction of the change. A search would not pay
     here."""
     assert question.prior is not None
-    layout, (vector, changes) = layout_of(view), _changes(view, question)
+    layout, (vector, changes) = layout_of(view), _read_changes(view, question)
     assert layout.output is not None
     start = Layers(layout.part(vector, layout.inputs[0]), layout.part(vector, layout.output))
     found: Array = question.prior.copy()
-    found[:, -1] = Seen.of(changes, start, 1).basis[:, 0].numpy()
+    found[:, -1] = Seen.from_changes(changes, start, 1).basis[:, 0].numpy()
     return found
 
 
-def _changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
+def _read_changes(view: View, question: TrainingSamples) -> tuple[Tensor, Tensor]:
     """Return the model that was sent first, and how each client changed it."""
     recipe, (vector, changes) = view.recipe, first_changes(view, question.ids)
     kept = (1 - recipe.lr * recipe.weight_decay) ** recipe.local_epochs
@@ -96,7 +102,7 @@ class Seen:
     start: Tensor
 
     @classmethod
-    def of(cls, change: Tensor, start: Layers, count: int) -> Seen:
+    def from_changes(cls, change: Tensor, start: Layers, count: int) -> Seen:
         """Put changes into coordinates of their own span.
 
         X = Z basis loses nothing: what is orthogonal to W0's change is in no sample.
@@ -108,7 +114,7 @@ class Seen:
         return cls(basis, basis @ first, second, basis @ start.first)
 
 
-def matched(seen: Seen, start: Layers, recipe: Recipe, stream: torch.Generator) -> Tensor:
+def match_dummies(seen: Seen, start: Layers, recipe: Recipe, stream: torch.Generator) -> Tensor:
     """Return (clients, count, d): for each client the dummies of the start that matched best."""
     clients, count = seen.basis.shape[:2]
     shape = (clients, STARTS, count)
@@ -118,19 +124,23 @@ def matched(seen: Seen, start: Layers, recipe: Recipe, stream: torch.Generator) 
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     for _ in range(STEPS):
         optimiser.zero_grad()
-        loss = mismatch(seen, start, recipe, place, label).sum()
+        loss = measure_mismatch(seen, start, recipe, place, label).sum()
         torch.autograd.backward(loss)
         optimiser.step()
         schedule.step()
     with torch.no_grad():
-        best = mismatch(seen, start, recipe, place, label).argmin(1)
+        best = measure_mismatch(seen, start, recipe, place, label).argmin(1)
     samples: Tensor = place.detach()[torch.arange(clients), best] @ seen.basis
     return samples
 
 
-def mismatch(seen: Seen, start: Layers, recipe: Recipe, place: Tensor, label: Tensor) -> Tensor:
+def measure_mismatch(
+    seen: Seen, start: Layers, recipe: Recipe, place: Tensor, label: Tensor
+) -> Tensor:
     """Return |made - seen|^2 / |seen|^2, for either layer, summed: (clients, starts)."""
-    first, second = simulated(place, label.softmax(-1), seen.start[:, None], start.second, recipe)
+    first, second = simulate_steps(
+        place, label.softmax(-1), seen.start[:, None], start.second, recipe
+    )
     parts = ((first, seen.first[:, None]), (second, seen.second[:, None]))
     size = torch.finfo(torch.float64).tiny
     terms = [
@@ -139,7 +149,7 @@ def mismatch(seen: Seen, start: Layers, recipe: Recipe, place: Tensor, label: Te
     return terms[0] + terms[1]
 
 
-def simulated(
+def simulate_steps(
     inputs: Tensor, label: Tensor, first: Tensor, second: Tensor, recipe: Recipe
 ) -> tuple[Tensor, Tensor]:
     """Return the changes of both layers after local steps on all dummies."""

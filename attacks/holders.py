@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.evidence import HEDGED, gaussian_log_ratio, largest_shift, leaning
+from attacks.evidence import HEDGED, gaussian_log_ratio, largest_shift, lean_evidence
 from attacks.models import MODEL, first_layers, layout_of
 from attacks.questions import HeldNodes, Presence
-from attacks.rows import client_rounds, cosines, embeddings, noise_of
+from attacks.rows import client_rounds, embedding_rows, noise_of, pair_cosines
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions
 
 ROWS = (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes"))
@@ -30,7 +30,7 @@ def held_rows(view: View, question: HeldNodes, rng: np.random.Generator) -> Arra
     sizes = rows.square().sum(-1)
     own = (sizes > 0).double().amax(0) if noise is None else sizes.mean(0)
     evidence: Array = own[torch.from_numpy(question.ids)].numpy()
-    return leaning(evidence, question.prior, largest_shift(noise, 1.0, len(rounds)))
+    return lean_evidence(evidence, question.prior, largest_shift(noise, 1.0, len(rounds)))
 
 
 HELD_ROWS = Attack(
@@ -72,16 +72,16 @@ def node_owner(view: View, question: HeldNodes, rng: np.random.Generator) -> Arr
             own.append(np.square(rows @ weight.T).sum(1))
     if question.client not in moved:
         raise CannotAttack(f"client {question.client} uploaded nothing that can be read")
-    shares = {client: _shares(np.sum(own, 0)) for client, own in moved.items()}
+    shares = {client: _movement_shares(np.sum(own, 0)) for client, own in moved.items()}
     evidence = shares[question.client] / np.maximum(sum(shares.values()), 1e-300)
     noise = view.best_rows(MODEL)[0].noise
     count = len(moved[question.client])
     # A hint, even without noise: it orders what a prior leaves open.
     shift = min(HEDGED, largest_shift(noise, len(rows) ** -0.5, count))
-    return leaning(np.round(evidence, 9), question.prior, shift)
+    return lean_evidence(np.round(evidence, 9), question.prior, shift)
 
 
-def _shares(along: Array) -> Array:
+def _movement_shares(along: Array) -> Array:
     """Return each target's share of a client's movement: clients move by different lengths."""
     found: Array = along / max(float(along.sum()), 1e-300)
     return found
@@ -126,24 +126,24 @@ def presence(view: View, question: Presence, rng: np.random.Generator) -> Array:
     shadows.
     """
     edges, uploads, member = question.edges, question.shadow_uploads, question.shadow_member
-    rounds = embeddings(view, question.client, PUBLIC_ROWS)
+    rounds = embedding_rows(view, question.client, PUBLIC_ROWS)
     if ROUND not in rounds:
         raise CannotAttack(f"the rows of round {ROUND} are not in the view")
     groups = [edges[1][edges[0] == i] for i in range(len(question.ids))]
-    observed = closeness(rounds[ROUND], groups)
-    made = np.stack([closeness(rows.astype(np.float64), groups) for rows in uploads])
+    observed = mean_cosines(rounds[ROUND], groups)
+    made = np.stack([mean_cosines(rows.astype(np.float64), groups) for rows in uploads])
     inside, outside = _mean_of(made, member), _mean_of(made, ~member)
     centred = made - np.where(member, inside, outside)
     spread = max(float(centred.std()), 1e-9)
     return gaussian_log_ratio(observed, inside, spread, outside, spread)
 
 
-def closeness(rows: Array, groups: list[NDArray[np.int64]]) -> Array:
+def mean_cosines(rows: Array, groups: list[NDArray[np.int64]]) -> Array:
     """Return for every group of rows the mean cosine over its pairs."""
     found = []
     for group in groups:
         first, second = np.triu_indices(len(group), 1)
-        found.append(cosines(rows, np.stack([group[first], group[second]], 1)).mean())
+        found.append(pair_cosines(rows, np.stack([group[first], group[second]], 1)).mean())
     return np.array(found)
 
 

@@ -42,7 +42,7 @@ def first_weights(view: View) -> Tensor:
     return encoder.part(encoder.initial(), encoder.inputs[0])
 
 
-def latents(view: View) -> dict[int, Rows]:
+def uploaded_latents(view: View) -> dict[int, Rows]:
     """Return the uploaded latents, by round."""
     return by_round(view.best_rows(LATENT))
 
@@ -54,7 +54,7 @@ def sent_gradients(view: View) -> dict[int, Rows]:
 
 def first_latents(view: View) -> Rows:
     """Return the latents of round 1, made with W_0."""
-    found = latents(view)
+    found = uploaded_latents(view)
     if 1 not in found:
         raise CannotAttack("the latents of round 1 are not in the view")
     return found[1]
@@ -112,16 +112,16 @@ def adam_steps(sent: list[Array]) -> Iterator[Array]:
 
 def latent_paths(view: View, ids: NDArray[np.int64]) -> Paths:
     """Return the rounds in a row from the first, as far as the view shows them."""
-    seen, sent = latents(view), sent_gradients(view)
+    seen, sent = uploaded_latents(view), sent_gradients(view)
     count = 1
     while count < PATH_ROUNDS and count + 1 in seen and count in sent:
         count += 1
     if encoder_of(view).optimizer != "adam":
         count = 1
-    uploads = [seen[t].of(ids) for t in range(1, count + 1)]
+    uploads = [seen[t].rows_of(ids) for t in range(1, count + 1)]
     moves = [np.zeros_like(uploads[0])]
     if count > 1:
-        for step in adam_steps([sent[t].of(ids) for t in range(1, count)]):
+        for step in adam_steps([sent[t].rows_of(ids) for t in range(1, count)]):
             moves.append(moves[-1] - view.recipe.lr * step)
     return Paths(uploads, moves)
 
@@ -138,15 +138,15 @@ def likeliest_latents(
     """
     alone = Paths(found.uploads[:1], found.moves[:1])
     if len(found.uploads) == 1:
-        return _newton(alone, noise, mean, spread, sizes)[0]
-    joint, misfit = _newton(found, noise, mean, spread, sizes)
+        return _newton_step(alone, noise, mean, spread, sizes)[0]
+    joint, misfit = _newton_step(found, noise, mean, spread, sizes)
     numbers = len(found.uploads) * mean.shape[1]
     fits = misfit < numbers + FAR_SDS * np.sqrt(2 * numbers)
-    joint[~fits] = _newton(alone, noise, mean, spread, sizes)[0][~fits]
+    joint[~fits] = _newton_step(alone, noise, mean, spread, sizes)[0][~fits]
     return joint
 
 
-def _newton(
+def _newton_step(
     found: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
 ) -> tuple[Array, Array]:
     """Return z_1 of every user, and the squares of its residuals in variances of the noise."""
@@ -160,15 +160,15 @@ def _newton(
         normal, pull = np.tile(before, (count, 1, 1)), (start - place) @ before
         misfit = np.zeros(count)
         for upload, move in zip(found.uploads, found.moves, strict=True):
-            made, slope = _clipped(place[:, :width] + place[:, width:] * move, move, noise)
+            made, slope = _clip_latents(place[:, :width] + place[:, width:] * move, move, noise)
             normal += slope.transpose(0, 2, 1) @ slope / noise.sd**2
             pull += np.einsum("nij,ni->nj", slope, upload - made) / noise.sd**2
             misfit += ((upload - made) ** 2).sum(1) / noise.sd**2
-        place = place + _solved(normal, pull)
+        place = place + _solve_normal(normal, pull)
     return place[:, :width], misfit
 
 
-def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
+def _clip_latents(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
     """Return clip(z_t), and its slope by (z_1, s)."""
     factor = clip_factors(rows, noise)
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
@@ -180,7 +180,7 @@ def _clipped(rows: Array, moves: Array, noise: Noise) -> tuple[Array, Array]:
     return factor[:, None] * rows, np.concatenate([by_row, by_size[..., None]], 2)
 
 
-def _solved(normal: Array, pull: Array) -> Array:
+def _solve_normal(normal: Array, pull: Array) -> Array:
     """Return the shortest step that solves the normal equations. Equal rows leave the equations
     open."""
     try:
@@ -301,14 +301,14 @@ def latent_inversion(view: View, question: NodeFeatures, rng: np.random.Generato
     given all rounds: it falls back to m W as noise grows, and no programme is solved.
     """
     weights, noise = first_weights(view).double().numpy(), noise_of(view, LATENT)
-    known, prior = question.known.astype(np.float64), _prior(question)
+    known, prior = question.known.astype(np.float64), _prior_guess(question)
     spread = covariance_times(known - _known_prior(question), weights, float(known.max()))
     between, expected = weights.T @ spread, prior @ weights
     if noise is not None:
         found = latent_paths(view, question.ids)
         z = likeliest_latents(found, noise, expected, between, np.abs(known).sum(1))
     else:
-        z = first_latents(view).of(question.ids)
+        z = first_latents(view).rows_of(question.ids)
     evidence = (z - expected) @ np.linalg.pinv(between)
     if not is_words(known):
         linear: Array = prior + evidence @ spread.T
@@ -318,12 +318,12 @@ def latent_inversion(view: View, question: NodeFeatures, rng: np.random.Generato
         return guess
     share = np.clip((known != 0).mean(0), 0.5 / len(known), 1 - 0.5 / len(known))
     for i, row in enumerate(z):
-        exact = programme(row, weights, np.log(1 / share - 1))
+        exact = solve_programme(row, weights, np.log(1 / share - 1))
         guess[i] = guess[i] if exact is None else exact
     return guess
 
 
-def _prior(question: NodeFeatures) -> Array:
+def _prior_guess(question: NodeFeatures) -> Array:
     """Return the guess of the targets' features without the run."""
     if question.prior is not None:
         return question.prior
@@ -357,7 +357,7 @@ def more_likely(prior: Array, evidence: Array, known: Array) -> Array:
     return found
 
 
-def programme(z: Array, weights: Array, cost: Array) -> Array | None:
+def solve_programme(z: Array, weights: Array, cost: Array) -> Array | None:
     """Return the relaxed most likely row that gives z, or None if the equations leave it open.
 
     A vertex that is there by chance has q entries between the bounds. The true row has fewer.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.evidence import HEDGED, leaning, pair_shift
+from attacks.evidence import HEDGED, lean_evidence, pair_shift
 from attacks.models import (
     INSIDE_SPAN,
     MODEL,
@@ -23,10 +23,10 @@ from attacks.questions import ClientLinks, OthersLinks, SharedNeighbour, SmallGr
 from attacks.rows import (
     class_shares,
     client_rounds,
-    cosines,
-    embeddings,
+    embedding_rows,
     noise_of,
     non_negative,
+    pair_cosines,
 )
 from securefg.models.pseudo_graph import PseudoGraph, projected
 from securefg.models.sparse import SparseMatrix
@@ -47,7 +47,7 @@ def similar_links(view: View, question: ClientLinks, rng: np.random.Generator) -
     chosen = [rounds[max(rounds)]] if noise is None else list(rounds.values())
     rows = torch.cat(chosen, 1).double().numpy()
     shift = pair_shift(noise, chosen[0].shape[1], len(chosen))
-    return leaning(cosines(rows, question.ids), question.prior, shift)
+    return lean_evidence(pair_cosines(rows, question.ids), question.prior, shift)
 
 
 SIMILAR_LINKS = Attack(
@@ -90,12 +90,12 @@ def whitened_links(view: View, question: ClientLinks, rng: np.random.Generator) 
     if held.sum() < 3:
         raise CannotAttack("fewer than three nodes have rows")
     whitened = np.zeros((len(stacked), min(int(held.sum()), stacked.shape[1])))
-    whitened[held] = whiten(stacked[held], noise.sd if noise else 0.0)
+    whitened[held] = whiten_rows(stacked[held], noise.sd if noise else 0.0)
     shift = pair_shift(noise, stacked.shape[1] // len(rounds), len(rounds))
-    return leaning(cosines(whitened, question.ids), question.prior, shift)
+    return lean_evidence(pair_cosines(whitened, question.ids), question.prior, shift)
 
 
-def whiten(rows: Array, noise_sd: float = 0.0) -> Array:
+def whiten_rows(rows: Array, noise_sd: float = 0.0) -> Array:
     """Return the first left singular vectors of the centred rows, zero for the other directions.
 
     Noise alone has singular values up to sd (sqrt(n) + sqrt(m)). Directions below that edge are
@@ -139,11 +139,11 @@ def shared_neighbour(view: View, question: SharedNeighbour, rng: np.random.Gener
     drawn anew in each round, so the mean over rounds tells more than any single round. The attack
     was derived here. He et al. 2021 do so for links.
     """
-    rounds = embeddings(view, question.client, PUBLIC_ROWS)
-    mean: Array = np.mean([cosines(rows, question.ids) for rows in rounds.values()], axis=0)
+    rounds = embedding_rows(view, question.client, PUBLIC_ROWS)
+    mean: Array = np.mean([pair_cosines(rows, question.ids) for rows in rounds.values()], axis=0)
     width = next(iter(rounds.values())).shape[1]
     shift = pair_shift(noise_of(view, PUBLIC_ROWS), width, len(rounds))
-    return leaning(mean, question.prior, shift)
+    return lean_evidence(mean, question.prior, shift)
 
 
 SHARED_NEIGHBOUR = Attack(
@@ -231,7 +231,7 @@ def adjacency_nnls(view: View, question: ClientLinks, rng: np.random.Generator) 
     non-negative least-squares problem. The server sent the part that a pseudo graph adds to A_hat,
     and this part is subtracted first. The attack was derived here and is not published elsewhere.
     """
-    nodes, design, wanted = equations(view, question.client)
+    nodes, design, wanted = stack_equations(view, question.client)
     noise = noise_of(view, HIDDEN)
     place = np.full(view.public.num_nodes, -1)
     place[nodes] = np.arange(len(nodes))
@@ -247,7 +247,7 @@ def adjacency_nnls(view: View, question: ClientLinks, rng: np.random.Generator) 
     found = np.where(known, rows[first, second] + rows[second, first], 0.0)
     width = view.public.num_classes - 1
     shift = pair_shift(noise, width, max(1, len(design) // width))
-    return leaning(found, question.prior, shift if noise is None else min(shift, HEDGED))
+    return lean_evidence(found, question.prior, shift if noise is None else min(shift, HEDGED))
 
 
 def ridge_rows(design: Array, wanted: Array) -> Array:
@@ -261,7 +261,7 @@ def ridge_rows(design: Array, wanted: Array) -> Array:
     return found
 
 
-def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
+def stack_equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
     """Return the client's n nodes, the stacked design (rounds * classes, n), the right sides."""
     layout, models = layout_of(view), client_models(view, client)
     predictions = class_shares(view, client)
@@ -279,8 +279,8 @@ def equations(view: View, client: int) -> tuple[np.ndarray, Array, Array]:
         mixed = hidden[number][nodes] @ last
         logits = predictions[number][nodes].clamp_min(1e-12).log()
         pseudo = _pseudo_operator(view, number, nodes)
-        design.append(_centred(mixed).T)
-        wanted.append(_centred(logits) - _centred(pseudo @ mixed if pseudo else 0 * mixed))
+        design.append(_centre_rows(mixed).T)
+        wanted.append(_centre_rows(logits) - _centre_rows(pseudo @ mixed if pseudo else 0 * mixed))
     return (
         nodes.numpy(),
         torch.cat(design).double().numpy(),
@@ -302,7 +302,7 @@ def _pseudo_operator(view: View, number: int, nodes: Tensor) -> SparseMatrix | N
     return projected(PseudoGraph(*parts), nodes, meaning.scale, meaning.degree)
 
 
-def _centred(rows: Tensor) -> Tensor:
+def _centre_rows(rows: Tensor) -> Tensor:
     return rows - rows.mean(1, keepdim=True)
 
 
@@ -340,32 +340,32 @@ def inverted_edges(view: View, question: SmallGraphEdges, rng: np.random.Generat
     solved.
     """
     parts = moved_by(view, {question.client})[question.client]
-    weight = neighbours(parts, question.known.astype(np.float64))
+    weight = solve_neighbours(parts, question.known.astype(np.float64))
     place = np.searchsorted(question.known_ids, question.ids)
     both: Array = np.maximum(weight[place[:, 0], place[:, 1]], weight[place[:, 1], place[:, 0]])
     rounded: Array = np.round(both, DECIMALS).astype(np.float64)
-    return leaning(rounded, question.prior)
+    return lean_evidence(rounded, question.prior)
 
 
-def neighbours(parts: list[Moved], rows: Array) -> Array:
+def solve_neighbours(parts: list[Moved], rows: Array) -> Array:
     """Return P (n, n), with rows of zeros for nodes of which the change tells nothing."""
     found = np.zeros((len(rows), len(rows)))
-    outside = [part.outside(rows) for part in parts]
+    outside = [part.share_outside(rows) for part in parts]
     own = int(np.argmax([(apart < INSIDE_SPAN).sum() for apart in outside]))
     reached = outside[own] < INSIDE_SPAN
     if not reached.any():
         return found
-    errors = _solved(rows[reached].T, parts[own].change.T)
-    means = _solved(errors.T, parts[1 - own].change)
+    errors = _solve_system(rows[reached].T, parts[own].change.T)
+    means = _solve_system(errors.T, parts[1 - own].change)
     # What lies outside the records' span was no mean of them: such a node's errors were too small.
-    shares = _solved(rows.T, means.T).T
+    shares = _solve_system(rows.T, means.T).T
     left = np.linalg.norm(shares @ rows - means, axis=1)
     sure = left < INSIDE_SPAN * np.linalg.norm(means, axis=1)
     found[reached] = np.where(sure[:, None], shares, 0).clip(0, 1)
     return found
 
 
-def _solved(matrix: Array, right: Array) -> Array:
+def _solve_system(matrix: Array, right: Array) -> Array:
     found: Array = np.asarray(np.linalg.lstsq(matrix, right, rcond=SPAN_TRACE)[0], np.float64)
     return found
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.evidence import leaning
-from attacks.links import ROWS, whiten
+from attacks.evidence import lean_evidence
+from attacks.links import ROWS, whiten_rows
 from attacks.questions import ShadowPairsQuestion, StolenLinks
-from attacks.rows import client_rounds, cosines, noise_of
+from attacks.rows import client_rounds, noise_of, pair_cosines
 from securefg.foundation.ranks import average_ranks
 from securefg.protocol.meanings import Answers
 
@@ -30,7 +30,7 @@ CLEAR = 3.0
 """Standard deviations above chance from which something was learnt at all."""
 
 
-def learnt(
+def learn_scores(
     question: ShadowPairsQuestion, shadow: Array, wanted: Array, known: Sequence[Array]
 ) -> Array:
     """Return the targets' scores by a classifier trained on the shadow graph's pairs.
@@ -39,14 +39,14 @@ def learnt(
     scores of the shadow pairs that need no learning. For the targets the prior stands for them.
     """
     links = shadow_links(question)
-    worth, spread = _worth(question, shadow, links)
-    best = max((auc(links, scores) for scores in known), default=0.5)
+    worth, spread = _measure_worth(question, shadow, links)
+    best = max((link_auc(links, scores) for scores in known), default=0.5)
     if worth < max(0.5 + CLEAR * spread, best + spread / 2) and question.prior is not None:
         return question.prior
-    return leaning(_trained(shadow, links)(wanted), question.prior)
+    return lean_evidence(_train_classifier(shadow, links)(wanted), question.prior)
 
 
-def _worth(
+def _measure_worth(
     question: ShadowPairsQuestion, shadow: Array, links: NDArray[np.int64]
 ) -> tuple[float, float]:
     """Return the AUC on pairs of nodes none of which was trained on, and its spread at chance.
@@ -59,9 +59,9 @@ def _worth(
         return 0.5, 0.5
     found = []
     for half, other in (halves, halves[::-1]):
-        scores = _trained(shadow[half], links[half])(shadow[other])
-        found.append(auc(links[other], scores))
-    return float(np.mean(found)), _spread(np.concatenate([links[half] for half in halves]))
+        scores = _train_classifier(shadow[half], links[half])(shadow[other])
+        found.append(link_auc(links[other], scores))
+    return float(np.mean(found)), _auc_spread(np.concatenate([links[half] for half in halves]))
 
 
 def shadow_links(question: ShadowPairsQuestion) -> NDArray[np.int64]:
@@ -74,7 +74,7 @@ def shadow_links(question: ShadowPairsQuestion) -> NDArray[np.int64]:
     return links
 
 
-def described(rows: Array, pairs: Pairs) -> Array:
+def describe_pairs(rows: Array, pairs: Pairs) -> Array:
     """Return (pairs, 7): how near two rows are, in units of the spread over nodes with a row."""
     held = rows[np.abs(rows).sum(1) > 0]
     centre = held.mean(0) if len(held) else 0.0
@@ -99,7 +99,7 @@ def described(rows: Array, pairs: Pairs) -> Array:
     return found
 
 
-def entropies(probabilities: Array, pairs: Pairs) -> Array:
+def pair_entropies(probabilities: Array, pairs: Pairs) -> Array:
     """Return the sum, difference and product of the two rows' entropies."""
     each = -(probabilities * np.log(probabilities + 1e-12)).sum(1)
     first, second = each[pairs[:, 0]], each[pairs[:, 1]]
@@ -119,15 +119,15 @@ class _Scale:
         return found
 
 
-def _scale(rows: Array) -> _Scale:
+def _fit_scale(rows: Array) -> _Scale:
     return _Scale(rows.mean(0), rows.std(0) + 1e-9)
 
 
-def _trained(rows: Array, links: NDArray[np.int64]) -> Callable[[Array], Array]:
+def _train_classifier(rows: Array, links: NDArray[np.int64]) -> Callable[[Array], Array]:
     """Return a logistic regression, fitted by Newton's steps. Links and non-links have the same
     total weight."""
-    linear = _scale(rows)
-    second = _scale(linear(rows) ** 2)
+    linear = _fit_scale(rows)
+    second = _fit_scale(linear(rows) ** 2)
 
     def shown(given: Array) -> Array:
         first = linear(given)
@@ -144,14 +144,14 @@ def _trained(rows: Array, links: NDArray[np.int64]) -> Callable[[Array], Array]:
     return lambda given: shown(given) @ at
 
 
-def auc(links: NDArray[np.int64], scores: Array) -> float:
+def link_auc(links: NDArray[np.int64], scores: Array) -> float:
     """Return the chance that a link scores above a pair without a link."""
     ones = int(links.sum())
     ranks = average_ranks(scores)[links == 1].sum()
     return float((ranks - ones * (ones + 1) / 2) / (ones * (len(links) - ones)))
 
 
-def _spread(links: NDArray[np.int64]) -> float:
+def _auc_spread(links: NDArray[np.int64]) -> float:
     """Return the standard deviation of an AUC at chance."""
     ones = int(links.sum())
     rest = len(links) - ones
@@ -171,7 +171,9 @@ def answered_links(view: View, question: StolenLinks, rng: np.random.Generator) 
     shadow, wanted = (
         described_answers(view.answers, pairs) for pairs in (question.shadow_pairs, question.ids)
     )
-    return learnt(question, shadow, wanted, likenesses(view.answers, question.shadow_pairs))
+    return learn_scores(
+        question, shadow, wanted, pair_likenesses(view.answers, question.shadow_pairs)
+    )
 
 
 def described_answers(answers: Tensor, pairs: Pairs) -> Array:
@@ -179,15 +181,15 @@ def described_answers(answers: Tensor, pairs: Pairs) -> Array:
     rows = answers.double()
     logits: Array = (rows - rows.mean(1, keepdim=True)).numpy()
     probabilities: Array = rows.softmax(-1).numpy()
-    parts = [described(logits, pairs), described(probabilities, pairs)]
-    return np.concatenate([*parts, entropies(probabilities, pairs)], 1)
+    parts = [describe_pairs(logits, pairs), describe_pairs(probabilities, pairs)]
+    return np.concatenate([*parts, pair_entropies(probabilities, pairs)], 1)
 
 
-def likenesses(answers: Tensor, pairs: Pairs) -> list[Array]:
+def pair_likenesses(answers: Tensor, pairs: Pairs) -> list[Array]:
     """Return two scores without learning: answers' nearness, and their cosine above the mean."""
     rows: Array = answers.double().softmax(-1).numpy()
     near = -np.abs(rows[pairs[:, 0]] - rows[pairs[:, 1]]).sum(1)
-    return [near, cosines(rows - rows.mean(0), pairs)]
+    return [near, pair_cosines(rows - rows.mean(0), pairs)]
 
 
 ANSWERED_LINKS = Attack(
@@ -221,8 +223,8 @@ def supervised_links(view: View, question: StolenLinks, rng: np.random.Generator
         raise CannotAttack("no client colludes with the server")
     shadow = described_uploads(view, question.shadow_client, question.shadow_pairs)
     wanted = described_uploads(view, question.client, question.ids)
-    known = [] if view.answers is None else likenesses(view.answers, question.shadow_pairs)
-    return learnt(question, shadow, wanted, known)
+    known = [] if view.answers is None else pair_likenesses(view.answers, question.shadow_pairs)
+    return learn_scores(question, shadow, wanted, known)
 
 
 def described_uploads(view: View, client: int, pairs: Pairs) -> Array:
@@ -234,10 +236,10 @@ def described_uploads(view: View, client: int, pairs: Pairs) -> Array:
     if held.sum() < 3:
         raise CannotAttack(f"fewer than three nodes of client {client} have rows")
     whitened = np.zeros((len(stacked), min(int(held.sum()), stacked.shape[1])))
-    whitened[held] = whiten(stacked[held], noise.sd if noise else 0.0)
+    whitened[held] = whiten_rows(stacked[held], noise.sd if noise else 0.0)
     last = np.where(held[:, None], rounds[max(rounds)].double().numpy(), 0)
     stacked = np.where(held[:, None], stacked, 0)
-    parts = [described(rows, pairs) for rows in (last, stacked, whitened)]
+    parts = [describe_pairs(rows, pairs) for rows in (last, stacked, whitened)]
     if view.answers is not None:
         parts.append(described_answers(view.answers, pairs))
     return np.concatenate(parts, 1)

@@ -15,20 +15,20 @@ from scipy import sparse
 from torch import Tensor
 
 from attacks.base import AS_IT_IS, Array, Attack, CannotAttack, View
-from attacks.confidence import log_confidence, scaled_confidence, standardised
-from attacks.evidence import gaussian_log_ratio, largest_shift, leaning
+from attacks.confidence import log_confidence, scaled_confidence, standardise_confidences
+from attacks.evidence import gaussian_log_ratio, largest_shift, lean_evidence
 from attacks.questions import Membership, Question
 from securefg.protocol.meanings import Answers, Predictions, Weights
 
 ANSWER_ROUNDS = 5
 
 
-def answered(view: View, question: Question) -> Array:
+def answer_targets(view: View, question: Question) -> Array:
     """Return logits, or logs of probabilities, of every target, (n, C)."""
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
     rows = view.answers[question.ids].double()
-    uploaded = _uploaded(view)
+    uploaded = _uploaded_confidences(view)
     if uploaded is not None:
         known = torch.isfinite(uploaded[question.ids]).all(1, keepdim=True)
         rows = torch.where(known, uploaded[question.ids], rows.log_softmax(-1))
@@ -36,7 +36,7 @@ def answered(view: View, question: Question) -> Array:
     return found
 
 
-def _uploaded(view: View) -> Tensor | None:
+def _uploaded_confidences(view: View) -> Tensor | None:
     """Return the mean of log P over a node's holders and the last rounds, NaN if nobody holds the
     node.
 
@@ -66,7 +66,7 @@ def beside_the_prior(view: View, question: Question, scores: Array) -> Array:
     if not noises or view.training is None:
         return scores
     releases = view.training.rounds * view.public.num_clients
-    return leaning(
+    return lean_evidence(
         scores, question.prior, largest_shift(noises[0], share_of_one(view, question), releases)
     )
 
@@ -104,7 +104,7 @@ def membership_loss(view: View, question: Membership, rng: np.random.Generator) 
     Yeom et al., "Privacy Risk in Machine Learning: Analyzing the Connection to Overfitting", CSF
     2018. It needs no shadow models and is the floor for attacks that do.
     """
-    scores = log_confidence(answered(view, question), question.labels)
+    scores = log_confidence(answer_targets(view, question), question.labels)
     return beside_the_prior(view, question, scores)
 
 
@@ -142,8 +142,8 @@ def membership_lira(view: View, question: Membership, rng: np.random.Generator) 
     (`standardised`).
     """
     shadows, labels = question.shadows, question.labels
-    own = standardised(scaled_confidence(answered(view, question), labels))
-    theirs = standardised(shadows.confidence)
+    own = standardise_confidences(scaled_confidence(answer_targets(view, question), labels))
+    theirs = standardise_confidences(shadows.confidence)
     return beside_the_prior(view, question, likelihood_ratio(own, theirs, shadows.member))
 
 
@@ -154,14 +154,14 @@ def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Ar
     least_in, least_out = int(counts.min()), len(member) - int(counts.max())
     if least_out < LEAST_OF_EACH:
         raise CannotAttack(f"a target that only {least_out} shadows did not train on; wanted 2")
-    outside = _normal(theirs, ~member)
+    outside = _fit_normal(theirs, ~member)
     if least_in < LEAST_OF_EACH:
         offline: Array = (own - outside[0]) / outside[1]
         return offline
-    return gaussian_log_ratio(own, *_normal(theirs, member), *outside)
+    return gaussian_log_ratio(own, *_fit_normal(theirs, member), *outside)
 
 
-def _normal(values: Array, chosen: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _fit_normal(values: Array, chosen: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Return mean and sd of every target over the chosen models. Few models share one sd."""
     counts = chosen.sum(0)
     mean = np.where(chosen, values, 0).sum(0) / counts
@@ -203,8 +203,8 @@ def membership_rmia(view: View, question: Membership, rng: np.random.Generator) 
     the other targets: nobody else's label is known.
     """
     shadows, labels = question.shadows, question.labels
-    own = _probability(scaled_confidence(answered(view, question), labels))
-    theirs = _probability(shadows.confidence)
+    own = _to_probability(scaled_confidence(answer_targets(view, question), labels))
+    theirs = _to_probability(shadows.confidence)
     return beside_the_prior(view, question, share_of_peers(own, theirs, shadows.member))
 
 
@@ -220,9 +220,9 @@ def share_of_peers(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Arra
     return beaten
 
 
-def _probability(confidence: Array) -> Array:
+def _to_probability(confidence: Array) -> Array:
     """Return p_y = 1 / (1 + exp(-phi)) of confidences on a common scale."""
-    found: Array = 1 / (1 + np.exp(-standardised(confidence)))
+    found: Array = 1 / (1 + np.exp(-standardise_confidences(confidence)))
     return found
 
 
@@ -259,13 +259,13 @@ def membership_bayes(view: View, question: Membership, rng: np.random.Generator)
     neighbourhoods. The score was derived here.
     """
     shadows, labels = question.shadows, question.labels
-    own = [standardised(scaled_confidence(answered(view, question), labels))]
-    theirs = [standardised(shadows.confidence)]
+    own = [standardise_confidences(scaled_confidence(answer_targets(view, question), labels))]
+    theirs = [standardise_confidences(shadows.confidence)]
     if shadows.around is not None and view.answers is not None:
         links = links_of(question.ids, question.edges, len(view.answers))
         around = said_around(view.answers.numpy(), links, question.ids)
-        own.append(standardised(scaled_confidence(around, labels)))
-        theirs.append(standardised(shadows.confidence_around))
+        own.append(standardise_confidences(scaled_confidence(around, labels)))
+        theirs.append(standardise_confidences(shadows.confidence_around))
     scores = log_ratio(np.stack(own, -1), np.stack(theirs, -1), shadows.member)
     return beside_the_prior(view, question, scores)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Noise, View
-from attacks.evidence import largest_shift, leaning, normal_scores
+from attacks.evidence import largest_shift, lean_evidence, normal_scores
 from attacks.membership import share_of_one
 from attacks.models import (
     MODEL,
@@ -38,7 +38,7 @@ class Known:
     features: Tensor
     edges: Tensor
 
-    def within(self, nodes: Tensor) -> Known:
+    def keep_within(self, nodes: Tensor) -> Known:
         """Return the same graph without edges that leave these nodes."""
         inside = torch.zeros(len(self.features), dtype=torch.bool)
         inside[nodes] = True
@@ -57,7 +57,7 @@ class Around:
     weights: Tensor
 
     @classmethod
-    def of(cls, layout: Layout, known: Known, targets: NDArray[np.int64]) -> Around:
+    def of_targets(cls, layout: Layout, known: Known, targets: NDArray[np.int64]) -> Around:
         """Read the surroundings of these targets from the known graph."""
         ids = torch.from_numpy(targets)
         if layout.form == "mlp2":
@@ -167,7 +167,7 @@ def held_nodes(view: View, client: int | None) -> Tensor:
         return everything
     for need in (Holdings(degrees=False), NodeRows(index="nodes"), Predictions("nodes")):
         for message in view.uploads(need):
-            row = None if message.masked or message.noise else message.of(client)
+            row = None if message.masked or message.noise else message.row_of_client(client)
             if row is not None and row.dim() == 2 and len(row) == len(everything):
                 return row.abs().sum(1).nonzero().flatten()
     return everything
@@ -182,7 +182,7 @@ class Signs:
     count: Array
 
     @classmethod
-    def none(cls, size: int) -> Signs:
+    def without_signs(cls, size: int) -> Signs:
         """Return signs of so many targets that nothing has shown yet."""
         return cls(np.zeros(size), np.zeros(size))
 
@@ -191,7 +191,7 @@ class Signs:
         self.total[places] += values.double().numpy()
         self.count[places] += 1
 
-    def scores(self) -> Array:
+    def normal_scores(self) -> Array:
         """Return normal scores of the mean. A target that no change could show is in the middle."""
         seen, found = self.count > 0, np.zeros(len(self.count))
         if seen.any():
@@ -217,21 +217,25 @@ def membership_gradients(view: View, question: Membership, rng: np.random.Genera
     """
     labels = torch.from_numpy(question.labels)
     known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
-    signs, noise, count = tuple(Signs.none(len(labels)) for _ in range(3)), None, 0
+    signs, noise, count = tuple(Signs.without_signs(len(labels)) for _ in range(3)), None, 0
     for client, changes in changes_of_clients(view, ROUNDS):
         nodes = held_nodes(view, client)
         places = np.flatnonzero(np.isin(question.ids, nodes.numpy()))
         if len(places):
-            around = Around.of(layout_of(view), known.within(nodes), question.ids[places])
-            _read(view, changes, around, labels, places, *signs)
+            around = Around.of_targets(
+                layout_of(view), known.keep_within(nodes), question.ids[places]
+            )
+            _read_change(view, changes, around, labels, places, *signs)
             noise, count = changes[0].noise, count + len(changes)
     if not count:
         raise CannotAttack("no client whose change can be read holds a target")
-    total: Array = np.sum([sign.scores() for sign in signs], 0)
-    return leaning(total, question.prior, largest_shift(noise, share_of_one(view, question), count))
+    total: Array = np.sum([sign.normal_scores() for sign in signs], 0)
+    return lean_evidence(
+        total, question.prior, largest_shift(noise, share_of_one(view, question), count)
+    )
 
 
-def _read(
+def _read_change(
     view: View,
     changes: list[Change],
     around: Around,
@@ -254,7 +258,7 @@ def _read(
         pull = -change.moved / change.moved.norm().clamp_min(1e-12)
         cosine.add(places, pulls @ pull)
         if number == 0:
-            coefficient.add(places, regressed(pulls, pull))
+            coefficient.add(places, regress_pulls(pulls, pull))
 
 
 def share_moved(used: Tensor, moved: Tensor, noise: Noise | None) -> Tensor:
@@ -264,7 +268,7 @@ def share_moved(used: Tensor, moved: Tensor, noise: Noise | None) -> Tensor:
     return (used.float() @ so) / used.sum(1).clamp_min(1)
 
 
-def regressed(pulls: Tensor, pull: Tensor) -> Tensor:
+def regress_pulls(pulls: Tensor, pull: Tensor) -> Tensor:
     """Return (G G^T + ridge)^-1 G d: every target's part in the change beside all others'."""
     gram = (pulls @ pulls.T).double()
     ridge = RIDGE * torch.eye(len(gram), dtype=torch.float64)
@@ -305,7 +309,7 @@ def membership_broadcasts(view: View, question: OthersMembers, rng: np.random.Ge
     """
     layout, labels = layout_of(view), torch.from_numpy(question.labels)
     known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
-    around, sent = Around.of(layout, known, question.ids), sent_models(view)
+    around, sent = Around.of_targets(layout, known, question.ids), sent_models(view)
     if len(sent) < 2:
         raise CannotAttack("fewer than two models that were sent are in the view")
     own, total = _own_parts(view), np.zeros(len(labels))
@@ -317,12 +321,12 @@ def membership_broadcasts(view: View, question: OthersMembers, rng: np.random.Ge
         if after == before + 1 and before in own:
             moved = moved - own[before]
         pull = -moved / moved.norm().clamp_min(1e-12)
-        for sign in (regressed(pulls, pull), pulls @ pull):
+        for sign in (regress_pulls(pulls, pull), pulls @ pull):
             total += normal_scores(sign.double().numpy())
     noises = [view.noise[place] for place in view.places(MODEL) if place in view.noise]
     noise = noises[0].of_sum(view.public.num_clients) if noises else None
     shift = largest_shift(noise, share_of_one(view, question), len(sent) - 1)
-    return leaning(total, question.prior, shift)
+    return lean_evidence(total, question.prior, shift)
 
 
 def _own_parts(view: View) -> dict[int, Tensor]:

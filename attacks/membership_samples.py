@@ -52,7 +52,7 @@ class Left:
     change: Tensor
     ridge: float
 
-    def pulls(self, signals: Tensor, samples: Tensor) -> Tensor:
+    def pulls_of(self, signals: Tensor, samples: Tensor) -> Tensor:
         """Return b^T M D x / (|b|_M |x|) of every sample.
 
         D is the change, and M the inverse of the signals' second moment. Without M all samples of a
@@ -78,13 +78,13 @@ def sample_pull(view: View, question: MemberSamples, rng: np.random.Generator) -
     samples = torch.from_numpy(question.samples).double()
     labels = torch.from_numpy(question.labels)
     total: Array = np.zeros(len(labels))
-    for left in _changes(view, layout):
+    for left in _iterate_changes(view, layout):
         signals = error_signals(layout, left.model, samples, labels)
-        total += left.pulls(signals, samples).numpy()
+        total += left.pulls_of(signals, samples).numpy()
     return total
 
 
-def _changes(view: View, layout: Layout) -> Iterator[Left]:
+def _iterate_changes(view: View, layout: Layout) -> Iterator[Left]:
     """Yield what left the first layer between models that were sent, or until the release."""
     sent = {number: vector.double() for number, vector in sent_models(view).items()}
     pairs = list(pairwise(sorted(sent)))[:STEPS]
@@ -147,7 +147,7 @@ def sample_span(view: View, question: MemberSamples, rng: np.random.Generator) -
     found = np.zeros(len(question.ids))
     for client, parts in moved_by(view, set(question.clients.tolist())).items():
         own = question.clients == client
-        found[own] = -np.min([part.outside(question.samples[own]) for part in parts], axis=0)
+        found[own] = -np.min([part.share_outside(question.samples[own]) for part in parts], axis=0)
     return found
 
 
@@ -184,13 +184,13 @@ def sample_gradients(view: View, question: MemberSamples, rng: np.random.Generat
             raise CannotAttack("masks leave the mean of all clients: sample_pull reads that")
         if not len(own):
             continue
-        parts = [_cosines(layout, change, samples[own], labels[own]) for change in changes]
+        parts = [_gradient_cosines(layout, change, samples[own], labels[own]) for change in changes]
         cosines = torch.stack(parts).mean(0)
         found[own.numpy()] = (cosines - cosines.mean()).numpy()
     return found
 
 
-def _cosines(layout: Layout, change: Change, samples: Tensor, labels: Tensor) -> Tensor:
+def _gradient_cosines(layout: Layout, change: Change, samples: Tensor, labels: Tensor) -> Tensor:
     """Return the cosine of minus a change with the gradient of every sample by both matrices."""
     assert layout.output is not None
     vector, moved = change.received.double(), -change.moved.double()

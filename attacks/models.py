@@ -217,7 +217,7 @@ class Moved:
         something."""
         return 0 < self.rank < min(int(size) for size in self.change.shape)
 
-    def outside(self, rows: Array) -> Array:
+    def share_outside(self, rows: Array) -> Array:
         """Return the share of every row's length that lies outside the span."""
         _, sizes, right = np.linalg.svd(self.change, full_matrices=False)
         basis = right[: int((sizes > SPAN_TRACE * max(sizes[0], 1e-300)).sum())]
@@ -289,18 +289,20 @@ def extraction(view: View, question: CopiedModel, rng: np.random.Generator) -> A
     rows = mixed_features(question.known, question.edges)
     answers: Array = view.answers.double().numpy()
     columns = [
-        _copied(question, rows, answers, question.queries[:count])
-        for count in budgets(len(question.queries))
+        _copied_answers(question, rows, answers, question.queries[:count])
+        for count in query_budgets(len(question.queries))
     ]
     return np.stack(columns, 1)
 
 
-def budgets(available: int) -> list[int]:
+def query_budgets(available: int) -> list[int]:
     """Return the numbers of queries that are tried, ascending."""
     return [count for count in BUDGETS if count < available] + [available]
 
 
-def _copied(question: CopiedModel, rows: Array, answers: Array, asked: NDArray[np.int64]) -> Array:
+def _copied_answers(
+    question: CopiedModel, rows: Array, answers: Array, asked: NDArray[np.int64]
+) -> Array:
     said = answers[asked] - answers[asked].mean(1, keepdims=True)
     guess, foreseen = ridge_copy(rows[asked], said, rows[question.ids])
     common = np.bincount(said.argmax(1)).max() / len(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attacks import active, families, get_active, get_attack, shipped
+from attacks import families, get_active, get_attack, load_active_attacks, load_shipped_attacks
 from attacks.active.base import ActiveAttack
 from attacks.base import AnyAttack, in_words
 
@@ -43,75 +43,75 @@ PLACES = {
 }
 
 
-def page() -> str:
+def write_page() -> str:
     """Return the whole page."""
-    lying = [paragraph(get_active(name)) for name in active()]
-    return "\n".join([OPENING, _index(), *_grouped(), LIARS, *lying, CLOSING])
+    lying = [attack_paragraph(get_active(name)) for name in load_active_attacks()]
+    return "\n".join([OPENING, _index_table(), *_grouped_paragraphs(), LIARS, *lying, CLOSING])
 
 
-def paragraph(attack: AnyAttack) -> str:
+def attack_paragraph(attack: AnyAttack) -> str:
     """Return the heading of an attack and its paragraph."""
     who = " or ".join(PLACES[kind] for kind in sorted(attack.adversaries))
     reads = " · ".join(dict.fromkeys(map(in_words, (*attack.needs, *attack.hears))))
     lines = [
         f"### `{attack.name}`\n",
-        f"{_sentence(attack.summary)}\n",
+        f"{_to_sentence(attack.summary)}\n",
         f"- **By** {who}, **from** {reads}",
-        f"- **Needs** {_listed(attack.assumes)}",
-        f"- **Shows** {_listed(attack.exposes)}",
-        f"- **Stopped by** {_listed(attack.stopped_by)}",
-        *_noticed(attack),
-        f"- **Undefended** {_listed(attack.expected)}",
-        f"- **Source** {_listed(attack.source)}\n",
+        f"- **Needs** {_list_clauses(attack.assumes)}",
+        f"- **Shows** {_list_clauses(attack.exposes)}",
+        f"- **Stopped by** {_list_clauses(attack.stopped_by)}",
+        *_noticed_line(attack),
+        f"- **Undefended** {_list_clauses(attack.expected)}",
+        f"- **Source** {_list_clauses(attack.source)}\n",
     ]
     return "\n".join(lines)
 
 
-def _index() -> str:
-    rows = [f"| {_title(names)} | {_links(names)} |" for names in _groups()]
-    rows.append(f"| Servers that lie | {_links(active())} |")
+def _index_table() -> str:
+    rows = [f"| {_group_title(names)} | {_attack_links(names)} |" for names in _attack_groups()]
+    rows.append(f"| Servers that lie | {_attack_links(load_active_attacks())} |")
     return "\n".join(["| secret | attacks |", "|---|---|", *rows, ""])
 
 
-def _grouped() -> list[str]:
+def _grouped_paragraphs() -> list[str]:
     parts: list[str] = []
-    for names in _groups():
-        parts.append(f"## {_title(names)}\n")
-        parts += [paragraph(get_attack(name)) for name in names]
+    for names in _attack_groups():
+        parts.append(f"## {_group_title(names)}\n")
+        parts += [attack_paragraph(get_attack(name)) for name in names]
     return parts
 
 
-def _groups() -> list[list[str]]:
+def _attack_groups() -> list[list[str]]:
     """Return the names of all attacks, group by group, those without a secret last."""
     found = [sorted(names) for _, names in sorted(families().items())]
     grouped = {name for names in found for name in names}
-    rest = [name for name in shipped() if name not in grouped]
+    rest = [name for name in load_shipped_attacks() if name not in grouped]
     return [*found, rest] if rest else found
 
 
-def _title(names: list[str]) -> str:
+def _group_title(names: list[str]) -> str:
     secret = get_attack(names[0]).question.secret
     return f"{secret.title} (`{secret.family}`)" if secret else "Other secrets"
 
 
-def _links(names: Iterable[str]) -> str:
+def _attack_links(names: Iterable[str]) -> str:
     return ", ".join(f"[{name}](#{name})" for name in names)
 
 
-def _noticed(attack: AnyAttack) -> list[str]:
+def _noticed_line(attack: AnyAttack) -> list[str]:
     if not isinstance(attack, ActiveAttack):
         return []
-    return [f"- **A client could notice** {_listed(attack.noticed)}"]
+    return [f"- **A client could notice** {_list_clauses(attack.noticed)}"]
 
 
-def _listed(words: str) -> str:
+def _list_clauses(words: str) -> str:
     """Return the clauses of a declaration, which a semicolon separates, for a page."""
     return words.replace("; ", " · ")
 
 
-def _sentence(words: str) -> str:
+def _to_sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    print(write_page(), end="")

@@ -7,7 +7,7 @@ import numpy as np
 from attacks.base import Array, Attack, View
 from attacks.decoders import RIDGE_ROUNDS, ridge_decoded
 from attacks.questions import Ids, PublicLabels, PublicMembers
-from attacks.rows import embeddings, noise_of
+from attacks.rows import embedding_rows, noise_of
 from securefg.protocol.meanings import NodeRows
 
 PUBLIC_ROWS = NodeRows(index="public")
@@ -58,7 +58,7 @@ def first_and_last(view: View, client: int) -> Array:
     The rounds between say nearly the same and teach a classifier noise. Noise averages out over
     rounds, so noised rows are summed.
     """
-    rounds = embeddings(view, client, PUBLIC_ROWS)
+    rounds = embedding_rows(view, client, PUBLIC_ROWS)
     if noise_of(view, PUBLIC_ROWS) is not None:
         noised: Array = np.sum(list(rounds.values()), axis=0)
         return noised

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attacks.base import Array, CannotAttack, Message, Need, Noise, View, not_seen, options
+from attacks.base import Array, CannotAttack, Message, Need, Noise, View, list_options, not_seen
 from securefg.protocol.meanings import Holdings, NodeRows, Predictions
 
 GRID = 1e-2
@@ -18,7 +18,7 @@ GRID = 1e-2
 
 def found_rows(view: View, need: Need) -> list[Message]:
     """Return the best rows of the first of these meanings that was sent."""
-    for option in options(need):
+    for option in list_options(need):
         if view.uploads(option) or view.sums(option):
             return view.best_rows(option)
     raise not_seen(need)
@@ -28,7 +28,7 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     """Return the rows of one client by round, or the mean of all clients where rows were masked."""
     found = {}
     for message in found_rows(view, need):  # a round has a message from every host
-        row = message.of(client)
+        row = message.row_of_client(client)
         if row is not None:
             found[message.round] = row
     if not found:
@@ -73,7 +73,7 @@ def noise_of(view: View, need: Need) -> Noise | None:
     return found_rows(view, need)[0].noise
 
 
-def embeddings(view: View, client: int, need: NodeRows) -> dict[int, Array]:
+def embedding_rows(view: View, client: int, need: NodeRows) -> dict[int, Array]:
     """Return a client's rows by round, without columns that are no embedding."""
     columns = next(iter(found_rows(view, need))).meaning
     width = columns.columns if isinstance(columns, NodeRows) else None
@@ -81,7 +81,7 @@ def embeddings(view: View, client: int, need: NodeRows) -> dict[int, Array]:
     return {number: rows[:, :width].double().numpy() for number, rows in rounds.items()}
 
 
-def cosines(rows: Array, pairs: NDArray[np.int64]) -> Array:
+def pair_cosines(rows: Array, pairs: NDArray[np.int64]) -> Array:
     """Return the cosine of the two rows of every pair."""
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     found: Array = np.einsum("nd,nd->n", unit[pairs[:, 0]], unit[pairs[:, 1]])
@@ -114,7 +114,7 @@ class Rows:
     ids: NDArray[np.int64]
     values: Array
 
-    def of(self, wanted: NDArray[np.int64]) -> Array:
+    def rows_of(self, wanted: NDArray[np.int64]) -> Array:
         """Return the rows of these nodes. A node about which nothing was uploaded has the mean
         row."""
         order = np.argsort(self.ids)

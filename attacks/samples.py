@@ -46,7 +46,7 @@ def jacobian_samples(view: View, question: ClientSamples, rng: np.random.Generat
     if noise is None or question.prior is None or question.num_samples > 1:
         return guesses
     trust = np.array([above_noise(mixture, noise.sd) for mixture in mixtures])[:, None, None]
-    return trust * _unit(guesses) + (1 - trust) * _unit(question.prior)
+    return trust * _unit_rows(guesses) + (1 - trust) * _unit_rows(question.prior)
 
 
 def above_noise(mixture: Array, noise_sd: float) -> float:
@@ -57,7 +57,7 @@ def above_noise(mixture: Array, noise_sd: float) -> float:
     return max(TRACE, 1 - (edge / max(largest, 1e-300)) ** 2)
 
 
-def _unit(rows: Array) -> Array:
+def _unit_rows(rows: Array) -> Array:
     found: Array = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
     return found
 
@@ -69,7 +69,7 @@ def samples_of_mixture(mixture: Array, num_samples: int) -> Array:
         found[0] = one_sample(mixture)
         return found
     binary = binary_samples(num_samples * mixture) if num_samples <= LARGEST_RANK else None
-    rows = span(mixture, num_samples) if binary is None else binary
+    rows = mixture_span(mixture, num_samples) if binary is None else binary
     found[: len(rows)] = rows[:num_samples]
     return found
 
@@ -85,7 +85,7 @@ def one_sample(mixture: Array) -> Array:
     return shared
 
 
-def span(mixture: Array, num_samples: int) -> Array:
+def mixture_span(mixture: Array, num_samples: int) -> Array:
     """Return an orthonormal basis of the rows of M."""
     _, sizes, right = np.linalg.svd(mixture, full_matrices=False)
     rank = int((sizes > 1e-5 * sizes[0]).sum())
@@ -97,7 +97,7 @@ def binary_samples(mixture: Array) -> Array | None:
     """Return samples of 0 and 1 behind their sums, or None where there are none of that kind."""
     from scipy.optimize import nnls  # loaded where it is used
 
-    single = binary_rows(span(mixture, LARGEST_RANK + 1))
+    single = binary_rows(mixture_span(mixture, LARGEST_RANK + 1))
     if single is None:
         return None
     weights = np.array([nnls(single.T, row)[0] for row in mixture])
@@ -188,7 +188,7 @@ def first_layer_samples(view: View, question: TrainedSamples, rng: np.random.Gen
     noised = view.best_rows(MODEL)[0].noise is not None
     mixed = [noised or spans_everything(changes[k][0], count) for k in question.ids.tolist()]
     three = zip(guesses, question.prior, mixed, strict=True)
-    return np.stack([filled(*one) for one in three])
+    return np.stack([fill_guesses(*one) for one in three])
 
 
 def spans_everything(weight: Array, count: int) -> bool:
@@ -196,10 +196,10 @@ def spans_everything(weight: Array, count: int) -> bool:
 
     Every row lies in such a span, and the rows that are seen are mixtures.
     """
-    return count > 1 and len(span(weight, weight.shape[1])) >= weight.shape[1]
+    return count > 1 and len(mixture_span(weight, weight.shape[1])) >= weight.shape[1]
 
 
-def filled(guess: Array, prior: Array, mixed: bool) -> Array:
+def fill_guesses(guess: Array, prior: Array, mixed: bool) -> Array:
     """Return the guesses, and the prior's where there are no more.
 
     Fewer rows than samples are mixtures, and under noise all are noise. Then the prior's stay, but
@@ -209,7 +209,7 @@ def filled(guess: Array, prior: Array, mixed: bool) -> Array:
     if not (mixed or 1 < len(own) < count):
         return np.concatenate([own, prior[: count - len(own)]])
     found = prior.copy()
-    found[-1:] = _unit(prior[-1:]) + UNSURE * _unit(guess[:1])
+    found[-1:] = _unit_rows(prior[-1:]) + UNSURE * _unit_rows(guess[:1])
     return found
 
 
@@ -221,8 +221,8 @@ def samples_of_change(weight: Array, bias: Array, count: int, start: Array | Non
         return found
     if count == 1:
         return the_only_one(weight, bias, start)
-    rows = candidates(weight, bias, start)
-    basis = span(weight, LARGEST_RANK + 1)
+    rows = candidate_rows(weight, bias, start)
+    basis = mixture_span(weight, LARGEST_RANK + 1)
     # Of one sample, a single direction is left: the quotient is it, and nothing need be enumerated.
     few = 1 < len(basis) <= LARGEST_RANK and not spans_everything(weight, count)
     binary = binary_rows(basis) if few else None
@@ -239,10 +239,10 @@ def the_only_one(weight: Array, bias: Array, start: Array | None) -> Array:
         return quotient
     direction = np.linalg.svd(weight, full_matrices=False)[2][:1]
     moved = np.linalg.norm(weight, axis=1, keepdims=True)
-    return turned(direction, None if start is None else (moved * start).sum(0)[None])
+    return turn_rows(direction, None if start is None else (moved * start).sum(0)[None])
 
 
-def turned(rows: Array, start: Array | None) -> Array:
+def turn_rows(rows: Array, start: Array | None) -> Array:
     """Return rows of unknown sign, each with the sign that a sample has.
 
     If entries have one sign, it is plus. Otherwise the weights tell the sign: a rectified unit
@@ -256,7 +256,7 @@ def turned(rows: Array, start: Array | None) -> Array:
     return found
 
 
-def candidates(weight: Array, bias: Array, start: Array | None = None) -> Array:
+def candidate_rows(weight: Array, bias: Array, start: Array | None = None) -> Array:
     """Return rows of W's change over b's, likeliest samples first, none twice.
 
     Without a bias the rows themselves are samples up to their scale.
@@ -267,7 +267,7 @@ def candidates(weight: Array, bias: Array, start: Array | None = None) -> Array:
     else:
         moved = np.linalg.norm(weight, axis=1) > 1e-6 * np.linalg.norm(weight)
         rows = weight[moved] / np.linalg.norm(weight[moved], axis=1, keepdims=True)
-        rows = turned(rows, None if start is None else start[moved])
+        rows = turn_rows(rows, None if start is None else start[moved])
     sizes = np.linalg.norm(rows, axis=1)
     same = np.linalg.norm(rows[:, None] - rows[None], axis=2) <= SAME * sizes[:, None]
     support = (np.abs(rows) > SAME * np.abs(rows).max(1, keepdims=True)).sum(1)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, Noise, View
-from attacks.evidence import leaning, pair_shift
+from attacks.evidence import lean_evidence, pair_shift
 from attacks.questions import SharedElsewhere
-from attacks.rows import cosines
+from attacks.rows import pair_cosines
 from securefg.models.procrustes import rotated, rotation
 from securefg.protocol.meanings import MeanRows, NodeRows
 
@@ -25,12 +25,12 @@ def shared_elsewhere(view: View, question: SharedElsewhere, rng: np.random.Gener
     others' rows. A private node between two public ones pulls the rows of both together there. A
     colluder that no longer has its own rows of a round reads the mean as it is.
     """
-    found = [cosines(rows.numpy(), question.ids) for rows in others_sums(view, question)]
+    found = [pair_cosines(rows.numpy(), question.ids) for rows in others_sums(view, question)]
     if not found:
         raise CannotAttack("no mean of rows was sent to the colluders")
     mean: Array = np.mean(found, axis=0)
     noise = _noise(view)
-    return leaning(mean, question.prior, pair_shift(noise, _width(view), len(found)))
+    return lean_evidence(mean, question.prior, pair_shift(noise, _width(view), len(found)))
 
 
 def others_sums(view: View, question: SharedElsewhere) -> list[Tensor]:
@@ -41,7 +41,7 @@ def others_sums(view: View, question: SharedElsewhere) -> list[Tensor]:
     for message in view.downloads(MeanRows()):
         meaning = message.meaning
         assert isinstance(meaning, MeanRows)
-        value = message.value if meaning.space == "common" else message.of(client)
+        value = message.value if meaning.space == "common" else message.row_of_client(client)
         if value is None or message.round < LEAST_ROUND or not bool(value.any()):
             continue
         mean = value.double()[:, : meaning.columns]
@@ -59,7 +59,7 @@ def _own_rows(view: View, question: SharedElsewhere, client: int) -> dict[int, T
     place = sorted(view.adversary.clients).index(client)
     found = {1: torch.from_numpy(question.own_uploads[place]).double()}
     for message in view.uploads(PUBLIC_ROWS):
-        rows = None if message.masked else message.of(client)
+        rows = None if message.masked else message.row_of_client(client)
         if rows is not None:
             found[message.round] = rows.double()
     return found

@@ -32,19 +32,19 @@ NO_NOISE = 1e-3
 """The standard deviation that stands for none."""
 
 
-def likelihoods(view: View, question: SumQuestion, need: Meaning) -> Array:
+def sum_likelihoods(view: View, question: SumQuestion, need: Meaning) -> Array:
     """Return by target how much likelier the sum is with it than without."""
-    without, moves = known(question)
-    return ratios(observed(view, need), without, moves)
+    without, moves = known_rows(question)
+    return likelihood_ratios(observed_sum(view, need), without, moves)
 
 
-def known(question: SumQuestion) -> tuple[Array, Array]:
+def known_rows(question: SumQuestion) -> tuple[Array, Array]:
     """Return a row per target: the sum without it, and what it adds."""
     count = len(question.ids)
     return question.sum_without.reshape(count, -1), question.moves.reshape(count, -1)
 
 
-def observed(view: View, need: Meaning) -> Array:
+def observed_sum(view: View, need: Meaning) -> Array:
     """Return the opened sum, the sum of single uploads, or the released one, flat."""
     opened, released = view.sums(need), view.release(need)
     plain = [message for message in view.uploads(need) if not message.masked]
@@ -60,7 +60,7 @@ def observed(view: View, need: Meaning) -> Array:
     return found
 
 
-def ratios(seen: Array, without: Array, moves: Array) -> Array:
+def likelihood_ratios(seen: Array, without: Array, moves: Array) -> Array:
     """Return <seen - without, move> - |move|^2 / 2 by row: the log likelihood ratio times s^2."""
     found: Array = ((seen - without - moves / 2) * moves).sum(1)
     return found
@@ -68,7 +68,7 @@ def ratios(seen: Array, without: Array, moves: Array) -> Array:
 
 def summed_features(view: View, question: SummedFeatures, rng: np.random.Generator) -> Array:
     """Score whether a node's label is in features summed by class."""
-    return likelihoods(view, question, BY_CLASS)
+    return sum_likelihoods(view, question, BY_CLASS)
 
 
 SUMMED_FEATURES = Attack(
@@ -90,7 +90,7 @@ SUMMED_FEATURES = Attack(
 
 def summed_records(view: View, question: SummedRecords, rng: np.random.Generator) -> Array:
     """Score which of two feature vectors a node has, by the sum of features."""
-    return likelihoods(view, question, FEATURES)
+    return sum_likelihoods(view, question, FEATURES)
 
 
 SUMMED_RECORDS = Attack(
@@ -112,7 +112,7 @@ SUMMED_RECORDS = Attack(
 
 def summed_moments(view: View, question: SummedMoments, rng: np.random.Generator) -> Array:
     """Score whether a node's label is in summed second moments."""
-    return likelihoods(view, question, MOMENTS)
+    return sum_likelihoods(view, question, MOMENTS)
 
 
 SUMMED_MOMENTS = Attack(
@@ -134,7 +134,7 @@ SUMMED_MOMENTS = Attack(
 
 def summed_links(view: View, question: SummedLinks, rng: np.random.Generator) -> Array:
     """Score whether two nodes are linked, by summed second moments."""
-    return likelihoods(view, question, MOMENTS)
+    return sum_likelihoods(view, question, MOMENTS)
 
 
 SUMMED_LINKS = Attack(
@@ -159,19 +159,21 @@ def summed_both(view: View, question: SummedBoth, rng: np.random.Generator) -> A
 
     The noises are independent, so the log likelihood ratios add up, each over its own variance.
     """
-    without, moves = known(question)
-    seen = [observed(view, need) for need in SUMS]
+    without, moves = known_rows(question)
+    seen = [observed_sum(view, need) for need in SUMS]
     if sum(map(len, seen)) != without.shape[1]:
         raise CannotAttack("the sums are not of the shape that was made again")
     score, start = np.zeros(len(question.ids)), 0
     for need, value in zip(SUMS, seen, strict=True):
         part = slice(start, start + len(value))
         start += len(value)
-        score = score + ratios(value, without[:, part], moves[:, part]) / _variance(view, need)
+        score = score + likelihood_ratios(
+            value, without[:, part], moves[:, part]
+        ) / _noise_variance(view, need)
     return score
 
 
-def _variance(view: View, need: Statistic) -> float:
+def _noise_variance(view: View, need: Statistic) -> float:
     """Return the variance of the noise on every number of the sum. The clients' variances add
     up."""
     sent = view.sums(need) or view.uploads(need)
@@ -200,9 +202,9 @@ SUMMED_BOTH = Attack(
 def summed_labels(view: View, question: SummedLabels, rng: np.random.Generator) -> Array:
     """Return the label with which the features summed by class are likeliest."""
     count, classes = question.moves.shape[:2]
-    seen, without = observed(view, BY_CLASS), question.sum_without.reshape(count, -1)
+    seen, without = observed_sum(view, BY_CLASS), question.sum_without.reshape(count, -1)
     moves = question.moves.reshape(count, classes, -1)
-    found = [ratios(seen, without, moves[:, label]) for label in range(classes)]
+    found = [likelihood_ratios(seen, without, moves[:, label]) for label in range(classes)]
     guess: Array = np.stack(found, 1).argmax(1).astype(np.float64)
     return guess
 
@@ -230,7 +232,7 @@ def released_others(view: View, question: ReleasedOthers, rng: np.random.Generat
     The adversary knows the release with the target and without it. Every released tensor gives a
     likelihood ratio along the difference. The scatter of the targets shows the noise of a tensor.
     """
-    without, moves = known(question)
+    without, moves = known_rows(question)
     if sum(value.numel() for value in view.released.values()) != without.shape[1]:
         raise CannotAttack("the release is not of the shape that was made again")
     score, start = np.zeros(len(question.ids)), 0
@@ -238,13 +240,16 @@ def released_others(view: View, question: ReleasedOthers, rng: np.random.Generat
         part = slice(start, start + value.numel())
         start += value.numel()
         seen = value.double().flatten().numpy()
-        score = score + _weighed(seen, without[:, part], moves[:, part])
+        score = score + _weigh_ratios(seen, without[:, part], moves[:, part])
     return score
 
 
-def _weighed(seen: Array, without: Array, moves: Array) -> Array:
+def _weigh_ratios(seen: Array, without: Array, moves: Array) -> Array:
     """Return the ratios over the noise along a target, which is alike for all targets."""
-    found, sizes = ratios(seen, without, moves), np.linalg.norm(moves, axis=1).clip(1e-12)
+    found, sizes = (
+        likelihood_ratios(seen, without, moves),
+        np.linalg.norm(moves, axis=1).clip(1e-12),
+    )
     low, high = np.quantile(found / sizes + sizes / 2, [0.25, 0.75])
     weighed: Array = found / max(float(high - low) ** 2, 1e-12)
     return weighed
@@ -276,7 +281,7 @@ def released_edges(view: View, question: KnownEdges, rng: np.random.Generator) -
     """
     if view.answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    without, moves = known(question)
+    without, moves = known_rows(question)
     seen: Array = view.answers.double().numpy()[question.ids].reshape(len(question.ids), -1)
     along = ((seen - without) * moves).sum(1)
     share: Array = along / np.square(moves).sum(1).clip(1e-12)

@@ -12,7 +12,7 @@ import torch
 
 from attacks.base import Array, Attack, View, not_seen
 from attacks.questions import SummedTransfers, UpdatedTransfers
-from attacks.sums import known, likelihoods, ratios
+from attacks.sums import known_rows, likelihood_ratios, sum_likelihoods
 from securefg.protocol.meanings import Statistic, Weights
 
 SUMS_OVER_LINKS = Statistic(form="moments", edges=True)
@@ -21,7 +21,7 @@ READS_EDGES = Weights(edges=True)
 
 def summed_transfers(view: View, question: SummedTransfers, rng: np.random.Generator) -> Array:
     """Score which of two records a link carries, in sums over links."""
-    return likelihoods(view, question, SUMS_OVER_LINKS)
+    return sum_likelihoods(view, question, SUMS_OVER_LINKS)
 
 
 SUMMED_TRANSFERS = Attack(
@@ -43,8 +43,8 @@ SUMMED_TRANSFERS = Attack(
 
 def updated_transfers(view: View, question: UpdatedTransfers, rng: np.random.Generator) -> Array:
     """Score which of two records a link carries, in the first update of a network."""
-    without, moves = known(question)
-    return ratios(first_updates(view), without, moves)
+    without, moves = known_rows(question)
+    return likelihood_ratios(first_updates(view), without, moves)
 
 
 def first_updates(view: View) -> Array:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attacks.base import Array, Attack, CannotAttack, View
-from attacks.evidence import largest_shift, leaning
+from attacks.evidence import largest_shift, lean_evidence
 from attacks.questions import EdgedNodes
 from attacks.rows import client_rounds, noise_of
 from securefg.protocol.meanings import MeanRows, NodeRows
@@ -34,7 +34,7 @@ def unmoved_rows(view: View, question: EdgedNodes, rng: np.random.Generator) -> 
         raise CannotAttack("no round has both rows that were sent and rows that came back")
     noise = noise_of(view, WALKED_ROWS)
     total = torch.stack(moved).mean(0)[torch.from_numpy(question.ids)].numpy()
-    return leaning(total, question.prior, largest_shift(noise, 1.0, len(moved)))
+    return lean_evidence(total, question.prior, largest_shift(noise, 1.0, len(moved)))
 
 
 def _sent_rows(view: View, client: int) -> dict[int, Tensor]:
@@ -43,7 +43,7 @@ def _sent_rows(view: View, client: int) -> dict[int, Tensor]:
     for message in view.downloads(MeanRows()):
         meaning = message.meaning
         is_common = isinstance(meaning, MeanRows) and meaning.space == "common"
-        value = message.value if is_common else message.of(client)
+        value = message.value if is_common else message.row_of_client(client)
         if value is not None and bool(value.any()):
             found[message.round] = value.double()
     return found

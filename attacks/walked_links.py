@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.base import Array, Attack, View
-from attacks.evidence import leaning, pair_shift
+from attacks.evidence import lean_evidence, pair_shift
 from attacks.questions import PublicLinks
-from attacks.rows import cosines, embeddings, noise_of
+from attacks.rows import embedding_rows, noise_of, pair_cosines
 from securefg.protocol.meanings import NodeRows
 
 PUBLIC_ROWS = NodeRows(index="public")
@@ -19,10 +19,10 @@ def walked_links(view: View, question: PublicLinks, rng: np.random.Generator) ->
     Walks cross a link and layers average over it, so both ends get rows that are alike. Under masks
     the mean of all clients is read. It tells more, since every client has the link.
     """
-    rounds = embeddings(view, question.client, PUBLIC_ROWS)
-    mean: Array = np.mean([cosines(rows, question.ids) for rows in rounds.values()], axis=0)
+    rounds = embedding_rows(view, question.client, PUBLIC_ROWS)
+    mean: Array = np.mean([pair_cosines(rows, question.ids) for rows in rounds.values()], axis=0)
     width = next(iter(rounds.values())).shape[1]
-    return leaning(
+    return lean_evidence(
         mean, question.prior, pair_shift(noise_of(view, PUBLIC_ROWS), width, len(rounds))
     )
 

@@ -47,7 +47,7 @@ def over_draws(gains: Sequence[Interval]) -> Interval:
     )
 
 
-def blinded(view: View, rng: np.random.Generator) -> View:
+def blind_view(view: View, rng: np.random.Generator) -> View:
     """Return the view, with every number drawn anew from the numbers of the same field in any
     message.
 

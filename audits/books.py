@@ -39,7 +39,7 @@ SHOWN = 3
 Said = tuple[Verdict, str]
 
 
-def reconciled(truth: Truth) -> Finding:
+def reconcile_books(truth: Truth) -> Finding:
     """Return one finding with everything that the four records disagree about, worst first."""
     started = time.monotonic()
     releases: list[Release] = []
@@ -48,16 +48,16 @@ def reconciled(truth: Truth) -> Finding:
         releases = list(read_ledger(truth.folder.ledger_path))
     except RunFolderError as error:
         said.append((Verdict.VIOLATION, f"the ledger is not as it was written: {error}"))
-    records = list(headers(truth.experiment.method, truth.folder.transcript))
+    records = list(read_headers(truth.experiment.method, truth.folder.transcript))
     if not said:
         attempts = truth.folder.summary().attempts
         said = [
-            *crossed(truth.experiment.method, records, releases, attempts),
+            *compare_crossed(truth.experiment.method, records, releases, attempts),
             *as_planned(truth.experiment, releases, attempts),
-            *_claimed(truth, releases),
-            *_holders(truth),
-            *_noises(truth.experiment),
-            *_survivors(truth, records),
+            *_compare_claims(truth, releases),
+            *_check_holders(truth),
+            *_check_noises(truth.experiment),
+            *_check_survivors(truth, records),
         ]
     alike = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
     verdict, because = worst_of(said, alike)
@@ -86,7 +86,7 @@ def worst_of(said: list[Said], alike: str) -> Said:
     return worst[0][0], "; ".join(words[:SHOWN]) + more
 
 
-def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
+def read_headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
     """Yield records without their bodies, and the names of private fields that were in them."""
     kinds = {message.kind: message for message in method.every_message}
     for record in read_transcript(transcript):
@@ -100,7 +100,7 @@ def headers(method: AnyMethod, transcript: Path) -> Iterator[Record]:
         yield replace(record, rules=names, body=b"")
 
 
-def crossed(
+def compare_crossed(
     method: AnyMethod, records: list[Record], releases: list[Release], attempts: int
 ) -> Iterator[Said]:
     """Yield the differences between what crossed and what is booked, by field, round, step and
@@ -181,7 +181,7 @@ def as_planned(x: Experiment, releases: list[Release], attempts: int) -> Iterato
             )
 
 
-def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
+def _compare_claims(truth: Truth, releases: list[Release]) -> Iterator[Said]:
     """Yield the differences of the summary's epsilons from the ledger's, and of both from the
     audit's own arithmetic."""
     summary, policy = truth.folder.summary(), truth.experiment.policy
@@ -213,7 +213,7 @@ def _claimed(truth: Truth, releases: list[Release]) -> Iterator[Said]:
     for unit, value in (lines[-1]["epsilon"] if lines else {}).items():
         told = summary.epsilon.get(unit)
         spent = None if told is None else told.epsilon if told.spent is None else told.spent
-        if told is not None and not _alike(spent, value):
+        if told is not None and not _are_alike(spent, value):
             yield Verdict.INCONCLUSIVE, f"the last round's epsilon per {unit} is not the summary's"
 
 
@@ -235,7 +235,7 @@ def _ends_early(truth: Truth) -> Iterator[Said]:
             )
 
 
-def _holders(truth: Truth) -> Iterator[Said]:
+def _check_holders(truth: Truth) -> Iterator[Said]:
     """Yield a violation if a node or an edge has more holders in the shards than the policy counts
     on."""
     x = truth.experiment
@@ -244,7 +244,7 @@ def _holders(truth: Truth) -> Iterator[Said]:
         return
     counted: dict[Unit, int] = {"node": _most_holders([x.partition.nodes])}
     if x.partition.num_clients <= MANY_CLIENTS:
-        counted["edge"] = _most_holders(_edges(x))
+        counted["edge"] = _most_holders(_edge_numbers(x))
     for unit, found in counted.items():
         planned = population.holders(unit)
         if found > planned:
@@ -254,7 +254,7 @@ def _holders(truth: Truth) -> Iterator[Said]:
             )
 
 
-def _noises(x: Experiment) -> Iterator[Said]:
+def _check_noises(x: Experiment) -> Iterator[Said]:
     """Yield a violation if the noise is shared among more clients than are sure to add noise
     unknown to the reader.
 
@@ -280,7 +280,7 @@ def _noises(x: Experiment) -> Iterator[Said]:
             )
 
 
-def _edges(x: Experiment) -> Iterator[Tensor]:
+def _edge_numbers(x: Experiment) -> Iterator[Tensor]:
     """Yield for every client one number per link, whichever way it is listed."""
     largest = max((int(s.node_ids.max()) for s in x.shards if len(s.node_ids)), default=0) + 1
     for shard in x.shards:
@@ -314,13 +314,13 @@ def _least_epsilon(profile: dict[Mechanism, int], unit: str, delta: float) -> fl
     return epsilon_of_mu(math.sqrt(total), delta)
 
 
-def _alike(one: float | None, other: float | None) -> bool:
+def _are_alike(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def _survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
+def _check_survivors(truth: Truth, records: list[Record]) -> Iterator[Said]:
     """Yield a violation for noise in a sum that came from too few clients."""
     policy = truth.experiment.policy
     kinds = {message.kind: message for message in truth.experiment.method.every_message}

@@ -35,7 +35,7 @@ SHARE_GUESSED = 1 / 3
 """Of the canaries, guessed IN; as many again are guessed OUT, and the rest is left open."""
 
 
-def canaries(truth: Truth) -> list[Finding]:
+def audit_canaries(truth: Truth) -> list[Finding]:
     """Return the finding of a run that carries canaries, or no finding for a run without
     canaries."""
     if truth.experiment.canaries is None:
@@ -44,20 +44,20 @@ def canaries(truth: Truth) -> list[Finding]:
     try:
         scores = canary_scores(truth)
     except CannotAttack as reason:
-        return [_finding(truth, started, Verdict.INCONCLUSIVE, str(reason), None)]
+        return [_make_finding(truth, started, Verdict.INCONCLUSIVE, str(reason), None)]
     inside = truth.experiment.canaries.inside.numpy()
     claimed, why = claimed_epsilon(truth)
-    bound, right, guesses = _shown(truth, scores, inside, claimed, 0.95)
+    bound, right, guesses = _shown_bound(truth, scores, inside, claimed, 0.95)
     verdict = Verdict.LEAK if bound.epsilon > 0 else Verdict.NOT_DETECTED
     if claimed is not None and bound.epsilon > claimed:
         # A run is not drawn again: what it shows must hold at the level of the whole audit.
-        bound, _, _ = _shown(truth, scores, inside, claimed, 1 - CANARIES)
+        bound, _, _ = _shown_bound(truth, scores, inside, claimed, 1 - CANARIES)
         verdict = Verdict.VIOLATION if bound.epsilon > claimed else Verdict.LEAK
     said = f"{right} of {guesses} guesses about {len(inside)} canaries are right; {why}"
-    return [_finding(truth, started, verdict, said, bound, claimed, right / max(guesses, 1))]
+    return [_make_finding(truth, started, verdict, said, bound, claimed, right / max(guesses, 1))]
 
 
-def _shown(
+def _shown_bound(
     truth: Truth,
     scores: Array,
     inside: NDArray[np.bool_],
@@ -67,7 +67,7 @@ def _shown(
     """Return the bound, the right guesses and all guesses, by the estimator that the claim calls
     for. The estimator is fixed beforehand, whatever the scores show."""
     delta = truth.experiment.policy.delta
-    bound, right, guesses = judged(scores, inside, delta, confidence)
+    bound, right, guesses = judge_scores(scores, inside, delta, confidence)
     if claimed is not None and _is_gaussian(truth):
         bound = one_run_gdp_bound(len(inside), guesses, right, delta, confidence)
     return bound, right, guesses
@@ -81,7 +81,7 @@ def _is_gaussian(truth: Truth) -> bool:
     return bool(rules) and all(exact)
 
 
-def judged(
+def judge_scores(
     scores: Array, inside: NDArray[np.bool_], delta: float, confidence: float = 0.95
 ) -> tuple[EpsilonBound, int, int]:
     """Return the lower bound, how many guesses are right, and how many were made."""
@@ -154,7 +154,11 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     node, client = promised.get("node"), promised.get("client")
     if x.method.server_knows & {"graph", "labels"}:
         return None, "the server is given edges or labels, which no epsilon covers"
-    if node is not None and node.epsilon is not None and _links(truth) <= _covered(truth):
+    if (
+        node is not None
+        and node.epsilon is not None
+        and _most_links(truth) <= _covered_links(truth)
+    ):
         return float(node.epsilon), "a node's epsilon covers every canary, with all its holders"
     claim = None if client is None else client.epsilon
     if claim is None:
@@ -165,22 +169,22 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     return float(claim), "every canary is with one client, whose epsilon covers it"
 
 
-def _links(truth: Truth) -> int:
+def _most_links(truth: Truth) -> int:
     """Return the most links that any canary has."""
     found = truth.experiment.canaries
     return 0 if found is None else found.neighbours.shape[1]
 
 
-def _covered(truth: Truth) -> int:
+def _covered_links(truth: Truth) -> int:
     """Return the number of links that the claim for a node is made for. A claim that names no
     number covers any."""
     x = truth.experiment
     planned = x.method.planned(x.config.method, x.config.training, x.public)
     links = [release.node.links for release in planned if release.node.moved is not None]
-    return min(links, default=_links(truth))
+    return min(links, default=_most_links(truth))
 
 
-def _finding(
+def _make_finding(
     truth: Truth,
     started: float,
     verdict: Verdict,

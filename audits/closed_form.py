@@ -65,7 +65,7 @@ class SumNoise:
     count: int = 1
     step: float = 0.0
 
-    def distances(self, moves: Array) -> tuple[Array, Array]:
+    def move_distances(self, moves: Array) -> tuple[Array, Array]:
         """Return how far every row moves the sum, in standard deviations: as it is, and at most.
 
         Values are rounded as floor(x + u). With the same u for both neighbours, no number moves
@@ -79,17 +79,17 @@ class SumNoise:
         moved = np.sqrt((moves != 0).sum(-1))
         return lengths / self.sd, (lengths + self.step * moved) / least
 
-    def gap(self, numbers: int) -> float:
+    def rounding_gap(self, numbers: int) -> float:
         """Return a bound on the total variation between this noise on so many numbers and a rounded
         Gaussian: a sum of discrete Gaussians lacks `sum_gap` of being one, in logarithms."""
         if not self.step:
             return 0.0
         single = self.sd / self.step / math.sqrt(self.count)
         of_sum = math.expm1(min(numbers * sum_gap(single, self.count), 1.0))
-        return min(1.0, of_sum + math.sqrt(2 * numbers * _hellinger(self.sd / self.step)))
+        return min(1.0, of_sum + math.sqrt(2 * numbers * _hellinger_distance(self.sd / self.step)))
 
 
-def _hellinger(sd: float) -> float:
+def _hellinger_distance(sd: float) -> float:
     """Return the squared Hellinger distance of N_Z(0, sd^2) and a rounded N(0, sd^2 - 1/12)."""
     reach = math.ceil(40 * sd)
     if reach > 2_000_000:  # differences are of the order sd^-4, below what doubles can tell
@@ -114,10 +114,10 @@ def membership_form(noises: list[SumNoise], moves: list[Array], basis: Basis) ->
 
     moves  for every sum, (targets, numbers)
     """
-    pairs = [noise.distances(rows) for noise, rows in zip(noises, moves, strict=True)]
+    pairs = [noise.move_distances(rows) for noise, rows in zip(noises, moves, strict=True)]
     exact, most = (np.sqrt(np.sum([pair[k] ** 2 for pair in pairs], axis=0)) for k in (0, 1))
-    gap = sum(noise.gap(rows.shape[1]) for noise, rows in zip(noises, moves, strict=True))
-    return _form(gain_of_distance(exact), gain_of_distance(most) + 2 * gap, basis)
+    gap = sum(noise.rounding_gap(rows.shape[1]) for noise, rows in zip(noises, moves, strict=True))
+    return _make_form(gain_of_distance(exact), gain_of_distance(most) + 2 * gap, basis)
 
 
 def label_form(noise: SumNoise, moves: Array, prior: Array, rng: np.random.Generator) -> ClosedForm:
@@ -132,7 +132,7 @@ def label_form(noise: SumNoise, moves: Array, prior: Array, rng: np.random.Gener
     """
     stretch = np.ones(len(moves))
     for one, other in combinations(range(moves.shape[1]), 2):
-        exact, most = noise.distances(moves[:, one] - moves[:, other])
+        exact, most = noise.move_distances(moves[:, one] - moves[:, other])
         longer = np.divide(most, exact, out=np.ones_like(exact), where=exact > 0)
         stretch = np.maximum(stretch, longer)
     centred = (moves - moves.mean(1, keepdims=True)) / noise.sd
@@ -140,7 +140,7 @@ def label_form(noise: SumNoise, moves: Array, prior: Array, rng: np.random.Gener
     draws = rng.standard_normal((len(moves), moves.shape[1], LABEL_DRAWS))
     found = _best_guess(gram, prior, draws) - prior.max()
     bound = _best_guess(gram * stretch[:, None, None] ** 2, prior, draws) - prior.max()
-    return _form(found, bound + 2 * noise.gap(moves.shape[2]), "computed")
+    return _make_form(found, bound + 2 * noise.rounding_gap(moves.shape[2]), "computed")
 
 
 def _best_guess(gram: Array, prior: Array, draws: Array) -> Array:
@@ -160,7 +160,7 @@ def _best_guess(gram: Array, prior: Array, draws: Array) -> Array:
     return found
 
 
-def _form(exact: Array, most: Array, basis: Basis) -> ClosedForm:
+def _make_form(exact: Array, most: Array, basis: Basis) -> ClosedForm:
     mean = float(exact.mean())
     reach = float(ndtri(0.975)) * float(exact.std(ddof=1)) / math.sqrt(len(exact))
     high = min(float(most.mean()) + reach, 1.0)

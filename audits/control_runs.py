@@ -35,7 +35,7 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     found by its hash."""
     if not is_defended(truth.experiment.policy):
         return truth
-    config = undefended(truth.config, rounds, root)
+    config = undefended_config(truth.config, rounds, root)
     with locked(root, config.hash, lambda: False):
         found = find_run(root, config.hash)
         if found is None or not _is_as_it_ended(found):
@@ -55,15 +55,15 @@ def _is_as_it_ended(found: RunFolder) -> bool:
     return broken is None and summary.versions.get("securefg") == versions()["securefg"]
 
 
-def bared(config: RunConfig) -> RunConfig:
+def strip_noise(config: RunConfig) -> RunConfig:
     """Return the config without noise on uploads, noise in training, and masks."""
     update = {"privacy": PrivacySettings(), "training": config.training.without_noise()}
     return config.model_copy(update=update)
 
 
-def undefended(config: RunConfig, rounds: int, root: Path) -> RunConfig:
+def undefended_config(config: RunConfig, rounds: int, root: Path) -> RunConfig:
     """Return the config of the positive control: the same run without its defences."""
-    bare = bared(config)
+    bare = strip_noise(config)
     training = bare.training.model_copy(
         update={"rounds": min(rounds, config.training.rounds), "patience": None}
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from attacks import attack_names, attack_or_error
-from attacks.base import AnyAttack, Attack, Need, Place, in_words, options
+from attacks.base import AnyAttack, Attack, Need, Place, in_words, list_options
 from audits.findings.record import NOT_ASKED, Finding, Verdict
 from securefg.protocol.meanings import Answers, Meaning, Public, Release, Weights
 from securefg.protocol.secrets import cell_code
@@ -42,16 +42,18 @@ class Spoken:
     answers: bool = False
     at_home: bool = False
 
-    def unmet(self, attack: AnyAttack) -> str | None:
+    def unmet_need(self, attack: AnyAttack) -> str | None:
         """Return the first need of the attack that nothing in the run meets, or None if all are
         met."""
         for need in attack.needs:
-            if not self._has(need, self.uploads):
-                if self.at_home and any(isinstance(option, Answers) for option in options(need)):
+            if not self._has_meaning(need, self.uploads):
+                if self.at_home and any(
+                    isinstance(option, Answers) for option in list_options(need)
+                ):
                     return AT_HOME
                 return f"no upload or answer of this run holds {in_words(need)}"
         for need in attack.hears:
-            if not self._has(need, self.sent):
+            if not self._has_meaning(need, self.sent):
                 return f"nothing that the server sends holds {in_words(need)}"
         return None
 
@@ -60,7 +62,7 @@ class Spoken:
         Answers are made of the released model, and of nothing else that is released with it."""
         found = set()
         for need in attack.needs:
-            for option in options(need):
+            for option in list_options(need):
                 fitting = [p for p, m in self.uploads.items() if m.fits(option)]
                 found |= set(fitting[:1])
                 if isinstance(option, Answers) and self.answers:
@@ -71,7 +73,7 @@ class Spoken:
                     break
         beside = {p: m for p, m in self.released.items() if not isinstance(m, ANSWERING)}
         for need in (*attack.needs, *attack.hears):
-            found |= set([p for p, m in beside.items() if any(map(m.fits, options(need)))][:1])
+            found |= set([p for p, m in beside.items() if any(map(m.fits, list_options(need)))][:1])
         return found
 
     def heard_by(self, attack: AnyAttack) -> set[Place]:
@@ -79,12 +81,12 @@ class Spoken:
         need."""
         found = set()
         for need in attack.hears:
-            fits = [p for p, m in self.sent.items() if any(m.fits(o) for o in options(need))]
+            fits = [p for p, m in self.sent.items() if any(m.fits(o) for o in list_options(need))]
             found |= set(fits[:1])
         return found
 
-    def _has(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
-        for option in options(need):
+    def _has_meaning(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
+        for option in list_options(need):
             if isinstance(option, Answers) and self.answers:
                 return True
             if isinstance(option, Release) and self.released:
@@ -94,7 +96,9 @@ class Spoken:
         return False
 
 
-def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str) -> list[Finding]:
+def unread_findings(
+    spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str
+) -> list[Finding]:
     """Return a finding for every upload and release that no played attack reads, and for every
     field that the server sends to clients beside the release.
 
@@ -111,10 +115,10 @@ def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str)
     uploads = [("server", p, m) for p, m in spoken.uploads.items() if p not in read]
     released = [("outsider", p, m) for p, m in spoken.released.items() if p not in read]
     found = [*uploads, *(one for one in released if not isinstance(one[2], Public))]
-    for place, meaning in _unheard(spoken, played).items():
+    for place, meaning in _unheard_fields(spoken, played).items():
         found.append(("client", place, meaning))
     return [
-        _finding(
+        _make_finding(
             method,
             UNREAD,
             adversary,
@@ -126,7 +130,7 @@ def unread(spoken: Spoken, played: Iterable[tuple[AnyAttack, str]], method: str)
     ]
 
 
-def _unheard(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place, Meaning]:
+def _unheard_fields(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place, Meaning]:
     """Return the fields sent to clients that were made of others' uploads and that no client's
     attack reads.
 
@@ -143,11 +147,11 @@ def _unheard(spoken: Spoken, played: list[tuple[AnyAttack, str]]) -> dict[Place,
     }
 
 
-def untaken(taken: Iterable[str], method: str) -> list[Finding]:
+def untaken_findings(taken: Iterable[str], method: str) -> list[Finding]:
     """Return a finding for every adversary whose place no attack took."""
     kinds = {text.partition(":")[0] for text in taken}
     return [
-        _finding(method, NOBODY, kind, "-", f"no attack by {words} was run")
+        _make_finding(method, NOBODY, kind, "-", f"no attack by {words} was run")
         for kind, words in ADVERSARIES.items()
         if kind not in kinds
     ]
@@ -163,7 +167,7 @@ def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> 
     places: dict[str, set[str]] = {}
     for name, adversary in asked:
         places.setdefault(name, set()).add(adversary.partition(":")[0])
-    fitting = [attack for attack in every if not spoken.unmet(attack)]
+    fitting = [attack for attack in every if not spoken.unmet_need(attack)]
     left = [name for attack in fitting for name in _left_out(attack, places)]
     if not left:
         return []
@@ -172,7 +176,7 @@ def not_asked(spoken: Spoken, asked: Iterable[tuple[str, str]], method: str) -> 
         f"{len(left)} attacks that this run gives something to were not asked for: "
         f"{', '.join(sorted(left))}; `securefg audit` without --only and --adversary runs them"
     )
-    finding = _finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)
+    finding = _make_finding(method, NOT_ASKED, "-", ", ".join(sorted(left)), because)
     return [finding.model_copy(update={"cells": tuple(sorted(set(cells))), "unmet": "not_asked"})]
 
 
@@ -205,7 +209,7 @@ def cells_of(attack: AnyAttack, adversary: str) -> tuple[str, ...]:
     return tuple(cell_code(row, one) for one in kinds)
 
 
-def _finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:
+def _make_finding(method: str, attack: str, adversary: str, metric: str, because: str) -> Finding:
     return Finding(
         adversary=adversary,
         attack=attack,

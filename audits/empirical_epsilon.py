@@ -208,8 +208,8 @@ def one_run_bound(
     """
     _check_one_run(canaries, guesses, right, delta)
     alpha = 1 - checked_share(confidence, "confidence")
-    epsilon = _refuted(canaries, guesses, right, delta, alpha)
-    ceiling = _refuted(canaries, canaries, canaries, delta, alpha)
+    epsilon = _refuted_epsilon(canaries, guesses, right, delta, alpha)
+    ceiling = _refuted_epsilon(canaries, canaries, canaries, delta, alpha)
     return EpsilonBound(epsilon, delta, confidence, "one_run", ceiling, canaries)
 
 
@@ -274,7 +274,7 @@ def one_run_p_value(canaries: int, guesses: int, right: int, delta: float, epsil
     return min(1.0, b + 2 * canaries * delta * max(0.0, slack))
 
 
-def _refuted(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
+def _refuted_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
     def excess(epsilon: float) -> float:
         return one_run_p_value(canaries, guesses, right, delta, epsilon) - alpha
 

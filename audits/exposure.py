@@ -49,13 +49,13 @@ KNOWN_GRAPH = "the graph is known to the party; its own contributions are subtra
 KNOWN_CONSTANTS = "the clients' constants are known; nodes with one holder show them"
 
 
-def exposures(truth: Truth, seed: int) -> list[Finding]:
+def audit_exposures(truth: Truth, seed: int) -> list[Finding]:
     """Return a finding for every party that is sent sums."""
     return [
         *_graph_sums(truth, seed),
         *_opened_graph_sums(truth),
         *_masked_sums(truth),
-        *_committee(truth),
+        *_committee_findings(truth),
     ]
 
 
@@ -85,7 +85,7 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
             name = sums.of.title
             rng = numpy_stream(seed, "coalition", name, size)
             found = coalition_exposures(weights, recipients, size, rng)
-            yield _finding(
+            yield _make_finding(
                 truth,
                 started,
                 adversary=f"any {size} of {len(recipients)} clients",
@@ -93,7 +93,7 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
                 shares=[one.share for one in found],
                 noisy=_is_noisy(truth, upload),
                 details={
-                    **_amplification(found),
+                    **_median_amplification(found),
                     "share_exposed_by_all_sums": everything.share,
                     "condition_number_of_all_sums": everything.condition_number,
                 },
@@ -139,21 +139,21 @@ def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
             matrix = neighbourhood_sums(x.public.edge_index, x.public.num_nodes, upload.by.least)
             found = linear_exposure(matrix)
         except ConfigError as error:  # too large to be solved here; a server may have more memory
-            yield unsolved(truth, f"share of the {what}", str(error))
+            yield unsolved_finding(truth, f"share of the {what}", str(error))
             continue
-        yield _finding(
+        yield _make_finding(
             truth,
             started,
             adversary="server",
             metric=f"share of the {what}",
             shares=[found.share],
             noisy=_is_noisy(truth, upload),
-            details=_amplification([found]) | {"condition_number": found.condition_number},
+            details=_median_amplification([found]) | {"condition_number": found.condition_number},
             targets=x.public.num_nodes,
         )
 
 
-def unsolved(truth: Truth, metric: str, why: str) -> Finding:
+def unsolved_finding(truth: Truth, metric: str, why: str) -> Finding:
     """Return an INCONCLUSIVE finding for a system that is too large to be solved."""
     return Finding(
         adversary="server",
@@ -163,11 +163,11 @@ def unsolved(truth: Truth, metric: str, why: str) -> Finding:
         unit="contribution",
         verdict=Verdict.INCONCLUSIVE,
         because=f"not solved: {why}",
-        cells=_cells("server", metric),
+        cells=_cell_codes("server", metric),
     )
 
 
-def _cells(adversary: str, metric: str) -> tuple[str, ...]:
+def _cell_codes(adversary: str, metric: str) -> tuple[str, ...]:
     secret = HOLDER if HOLDERS in metric else UPLOAD
     return (cell_code(secret.code, "server" if adversary.startswith("server") else "client"),)
 
@@ -203,9 +203,9 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     for unit, count in counts.items():
         if count is None:
             why = "too many sums or subset sums, or no record tells which rows were in them"
-            yield unsolved(truth, f"number of {unit} from all masked sums", why)
+            yield unsolved_finding(truth, f"number of {unit} from all masked sums", why)
             continue
-        yield _finding(
+        yield _make_finding(
             truth,
             started,
             adversary="server",
@@ -241,7 +241,7 @@ def _with_one_client(
     told = {"share of the others' nodes whose rows follow from the sums": shares} if by_node else {}
     told["number of the others' uploads that follow from all masked sums of the run"] = uploads
     for metric, values in told.items():
-        yield _finding(
+        yield _make_finding(
             truth,
             started,
             adversary="server and any one client",
@@ -253,7 +253,7 @@ def _with_one_client(
         )
 
 
-def _committee(truth: Truth) -> Iterator[Finding]:
+def _committee_findings(truth: Truth) -> Iterator[Finding]:
     """Which uploads the server reads with as many members of the committee as may collude."""
     settings, x = truth.config.privacy.secure_aggregation, truth.experiment
     if settings is None or settings.form != "committee":
@@ -261,13 +261,13 @@ def _committee(truth: Truth) -> Iterator[Finding]:
     started = time.monotonic()
     files = {truth.folder.identities / f"{n}.keys": own for n, own in hosts_of(x).items()}
     if not all(path.is_file() for path in files):
-        yield unsolved(truth, COALITION_READS, "the keys of the run are not here")
+        yield unsolved_finding(truth, COALITION_READS, "the keys of the run are not here")
         return
     known = {n: one for path, own in files.items() for n, one in load_identities(path, own).items()}
     committee = seat_committee(settings, [known[n].public for n in sorted(known)])
     coalitions = combinations(committee.members, committee.colluding)
     uploads = float(x.partition.num_clients)
-    yield _finding(
+    yield _make_finding(
         truth,
         started,
         adversary=f"server and any {committee.colluding} members of the committee",
@@ -301,14 +301,14 @@ def _has_noise(truth: Truth, field: str) -> bool:
     return rule is not None and not rule.is_bare
 
 
-def _amplification(found: Sequence[Exposure]) -> dict[str, float]:
+def _median_amplification(found: Sequence[Exposure]) -> dict[str, float]:
     """Return the median amplification of noise over all that is exposed, or nothing if nothing
     is."""
     every = np.concatenate([one.amplification[one.exposed] for one in found])
     return {"noise_amplification": float(np.median(every))} if every.size else {}
 
 
-def _finding(
+def _make_finding(
     truth: Truth,
     started: float,
     adversary: str,
@@ -341,6 +341,6 @@ def _finding(
         targets=targets,
         details={name: x for name, x in details.items() if np.isfinite(x)},
         assumptions=(assumption,),
-        cells=_cells(adversary, metric),
+        cells=_cell_codes(adversary, metric),
         seconds=round(time.monotonic() - started, 3),
     )

@@ -54,7 +54,7 @@ class ForeignTruth:
     exchange: Exchange
 
     @classmethod
-    def of(cls, path: Path) -> ForeignTruth:
+    def from_path(cls, path: Path) -> ForeignTruth:
         """Read an exchange of another framework, and check it."""
         found = cls(path, read_exchange(path))
         found.check()
@@ -102,12 +102,12 @@ class ForeignTruth:
         """Whether noise is claimed, or uploads are masked."""
         return self.exchange.claim is not None or any(m.masked for m in self.uploads)
 
-    def control(self) -> ForeignTruth | None:
+    def undefended_truth(self) -> ForeignTruth | None:
         """Itself where nothing defends it; else the exchange that `control` names."""
         if not self.defended:
             return self
         named = self.exchange.control
-        return None if named is None else ForeignTruth.of(self.path / named)
+        return None if named is None else ForeignTruth.from_path(self.path / named)
 
     @cached_property
     def uploads(self) -> list[Message]:
@@ -187,13 +187,17 @@ class ForeignTruth:
 
 def foreign_promises(truth: ForeignTruth) -> list[Finding]:
     """A finding per promise that the exchange makes."""
-    found = [_integrity(truth)]
+    found = [_check_integrity(truth)]
     if (claim := truth.exchange.claim) is not None:
-        found += [_accounting(truth, claim), _noise(truth, claim), *_beside(truth, claim)]
+        found += [
+            _check_accounting(truth, claim),
+            _check_noise(truth, claim),
+            *_beside_findings(truth, claim),
+        ]
     return found
 
 
-def _beside(truth: ForeignTruth, claim: Claim) -> list[Finding]:
+def _beside_findings(truth: ForeignTruth, claim: Claim) -> list[Finding]:
     """Return a finding that names what clients upload and the claim does not cover."""
     own = (truth.exchange.upload.kind, truth.exchange.upload.field)
     beside = [f"{kind}.{name}" for kind, name in truth.spoken.uploads if (kind, name) != own]
@@ -215,7 +219,7 @@ def _beside(truth: ForeignTruth, claim: Claim) -> list[Finding]:
     ]
 
 
-def _integrity(truth: ForeignTruth) -> Finding:
+def _check_integrity(truth: ForeignTruth) -> Finding:
     started = time.monotonic()
     broken = broken_link(truth.path / "transcript", truth.exchange.chain)
     kept = "foreign.yaml's last link was not forged along with the transcript"
@@ -232,7 +236,7 @@ def _integrity(truth: ForeignTruth) -> Finding:
     )
 
 
-def _accounting(truth: ForeignTruth, claim: Claim) -> Finding:
+def _check_accounting(truth: ForeignTruth, claim: Claim) -> Finding:
     """Arithmetic alone: the server sees who takes part, so no sampling amplifies against it."""
     releases = most_uploads(truth.uploads)
     told = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / claim.sigma, claim.delta)
@@ -253,7 +257,7 @@ def _accounting(truth: ForeignTruth, claim: Claim) -> Finding:
     )
 
 
-def _noise(truth: ForeignTruth, claim: Claim) -> Finding:
+def _check_noise(truth: ForeignTruth, claim: Claim) -> Finding:
     started = time.monotonic()
     spread = judge_spread(truth.noised, truth.exchange, claim)
     return Finding(
@@ -274,19 +278,19 @@ def judge_spread(uploads: list[Message], exchange: Exchange, claim: Claim) -> di
     """Verdict, reason and, where there are repeats, the lower bound of epsilon."""
     readable = [message for message in uploads if not message.masked]
     if not readable:
-        return _said(
+        return _verdict_fields(
             Verdict.INCONCLUSIVE,
             "all uploads are masked, or the weights that they started from are not recorded: no "
             "single one shows its noise",
         )
-    rows, owners = _rows(readable)
+    rows, owners = _upload_rows(readable)
     parts = {"all": slice(None), **(exchange.slices if len(exchange.layers) > 1 else {})}
-    if impossible := _impossible(rows[:MOST_UPLOADS], parts, claim):
-        return _said(Verdict.VIOLATION, impossible, targets=len(rows))
+    if impossible := _impossible_reason(rows[:MOST_UPLOADS], parts, claim):
+        return _verdict_fields(Verdict.VIOLATION, impossible, targets=len(rows))
     own = [rows[owners == client] for client in exchange.repeats]
     own = [row for row in own if len(row) > 1]
     if not own:
-        return _said(
+        return _verdict_fields(
             Verdict.INCONCLUSIVE,
             "lengths and distances are possible under the claim, but signal cannot be told from "
             "noise: no client repeats its upload (repeats:)",
@@ -304,12 +308,12 @@ def most_uploads(uploads: list[Message]) -> int:
     return max(counts.values(), default=0)
 
 
-def _rows(uploads: list[Message]) -> tuple[Array, NDArray[np.int64]]:
+def _upload_rows(uploads: list[Message]) -> tuple[Array, NDArray[np.int64]]:
     values = [message.value.flatten(1).double().numpy() for message in uploads]
     return np.concatenate(values), np.concatenate([message.clients.array() for message in uploads])
 
 
-def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | None:
+def _impossible_reason(rows: Array, parts: dict[str, slice], claim: Claim) -> str | None:
     """What cannot be under the claim, at ALPHA / 2 over all tests together. None where all can."""
     from scipy.stats import ncx2  # half a second that other audits need not pay
 
@@ -326,7 +330,7 @@ def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | Non
         chosen = rows[:, part]
         spreads = {
             "an upload has length": (chosen**2).sum(1),
-            "two uploads have distance": _distances(chosen) / 2,
+            "two uploads have distance": _pair_distances(chosen) / 2,
         }
         for what, squares in spreads.items():
             if not squares.size:
@@ -341,7 +345,7 @@ def _impossible(rows: Array, parts: dict[str, slice], claim: Claim) -> str | Non
     return None
 
 
-def _distances(rows: Array) -> Array:
+def _pair_distances(rows: Array) -> Array:
     """Squared distances of all pairs, by differences: products would round identical rows apart."""
     found = [((rows[k + 1 :] - row) ** 2).sum(1) for k, row in enumerate(rows)]
     return np.concatenate(found)
@@ -363,7 +367,7 @@ def _from_repeats(
     name, (most, sigma, degrees) = min(found.items(), key=lambda entry: entry[1][0])
     lower = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / most, claim.delta)
     broken = most < claim.sigma and lower > claim.epsilon
-    return _said(
+    return _verdict_fields(
         Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
         f"repeats show sigma {sigma:.4g} in {name}, at most {most:.4g} ({claim.sigma:g} claimed); "
         f"{degrees} degrees of freedom",
@@ -373,5 +377,5 @@ def _from_repeats(
     )
 
 
-def _said(verdict: Verdict, because: str, **more: Any) -> dict[str, Any]:
+def _verdict_fields(verdict: Verdict, because: str, **more: Any) -> dict[str, Any]:
     return {"verdict": verdict, "because": because, **more}

@@ -30,18 +30,18 @@ def first_normals(seeds: Sequence[int]) -> Rows:
     for start in range(0, len(seeds), _AT_ONCE):
         some = seeds[start : start + _AT_ONCE]
         rows = found[start : start + len(some)]
-        words = _twisted([seed % 2**32 for seed in some])
-        rows[:, 0] = _numpys(some)
-        rows[:, 1] = _legacy(words, some)
-        rows[:, 2] = _box_muller(_doubles(words))
-        rows[:, 3] = _box_muller(_singles(words))
+        words = _first_outputs([seed % 2**32 for seed in some])
+        rows[:, 0] = _numpy_normals(some)
+        rows[:, 1] = _legacy_normals(words, some)
+        rows[:, 2] = _box_muller(_uniform_doubles(words))
+        rows[:, 3] = _box_muller(_uniform_singles(words))
     return found.reshape(-1, FIRST)
 
 
 # ------------------------------------------------------------------------ Mersenne twister
 
 
-def _twisted(seeds: Sequence[int]) -> _Words:
+def _first_outputs(seeds: Sequence[int]) -> _Words:
     """Return (words, seeds): the first outputs of MT19937, as NumPy's legacy and PyTorch seed
     it."""
     count = 4 * _TRIALS
@@ -60,13 +60,13 @@ def _twisted(seeds: Sequence[int]) -> _Words:
     return y
 
 
-def _doubles(words: _Words) -> NDArray[np.float64]:
+def _uniform_doubles(words: _Words) -> NDArray[np.float64]:
     """Return PyTorch's uniform doubles, the lower 53 bits of two words."""
     high, low = words[: 2 * FIRST : 2] & np.uint32(2**21 - 1), words[1 : 2 * FIRST : 2]
     return (high.astype(np.float64) * 2.0**32 + low) * 2.0**-53
 
 
-def _singles(words: _Words) -> NDArray[np.float64]:
+def _uniform_singles(words: _Words) -> NDArray[np.float64]:
     """Return PyTorch's uniform singles, the lower 24 bits of a word."""
     return (words[:FIRST] & np.uint32(2**24 - 1)).astype(np.float64) * 2.0**-24
 
@@ -80,7 +80,7 @@ def _box_muller(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
     return both.reshape(uniform.shape).T
 
 
-def _legacy(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
+def _legacy_normals(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
     """Return the normals of NumPy's legacy generator, by the polar method: pairs in the unit disc
     are taken, the second of each first."""
     parts = words.reshape(_TRIALS, 2, 2, -1)
@@ -102,13 +102,13 @@ def _legacy(words: _Words, seeds: Sequence[int]) -> NDArray[np.float64]:
 # ----------------------------------------------------------------------- NumPy's default
 
 
-def _numpys(seeds: Sequence[int]) -> NDArray[np.float64]:
+def _numpy_normals(seeds: Sequence[int]) -> NDArray[np.float64]:
     """Return the normals of NumPy's generator. One generator is put where `PCG64(seed)` would
     begin."""
     multiplier, modulus = 0x2360ED051FC65DA44385DF649FCCF645, 2**128
     bits = np.random.PCG64(0)
     generator, rows = np.random.Generator(bits), np.empty((len(seeds), FIRST))
-    for row, drawn in zip(rows, _hashed(seeds).tolist(), strict=True):
+    for row, drawn in zip(rows, _hash_seeds(seeds).tolist(), strict=True):
         start, step = drawn[0] << 64 | drawn[1], (drawn[2] << 65 | drawn[3] << 1 | 1) % modulus
         place = ((start + step) * multiplier + step) % modulus
         bits.state = {
@@ -121,21 +121,21 @@ def _numpys(seeds: Sequence[int]) -> NDArray[np.float64]:
     return rows
 
 
-def _hashed(seeds: Sequence[int]) -> NDArray[np.uint64]:
+def _hash_seeds(seeds: Sequence[int]) -> NDArray[np.uint64]:
     """Return `SeedSequence(seed).generate_state(4, uint64)` for every seed, (seeds, 4)."""
     entropy = np.array([[seed >> (32 * i) & 0xFFFFFFFF for seed in seeds] for i in range(4)])
     pool = entropy.astype(np.uint32)
     constant = _Constant(0x43B0D7E5, 0x931E8875)
     for i in range(4):
-        pool[i] = constant.hashed(pool[i])
+        pool[i] = constant.hash_words(pool[i])
     for source in range(4):
         for target in range(4):
             if source != target:
-                other = constant.hashed(pool[source])
+                other = constant.hash_words(pool[source])
                 mixed = np.uint32(0xCA01F9DD) * pool[target] - np.uint32(0x4973F715) * other
                 pool[target] = mixed ^ (mixed >> 16)
     constant = _Constant(0x8B51F9DD, 0x58F38DED)
-    words = np.stack([constant.hashed(pool[i % 4]) for i in range(8)], 1)
+    words = np.stack([constant.hash_words(pool[i % 4]) for i in range(8)], 1)
     return np.ascontiguousarray(words).view("<u8")
 
 
@@ -145,7 +145,7 @@ class _Constant:
     def __init__(self, first: int, multiplier: int) -> None:
         self._now, self._multiplier = first, multiplier
 
-    def hashed(self, values: _Words) -> _Words:
+    def hash_words(self, values: _Words) -> _Words:
         before, self._now = self._now, self._now * self._multiplier % 2**32
         product: _Words = (values ^ np.uint32(before)) * np.uint32(self._now)
         product ^= product >> 16

@@ -33,23 +33,23 @@ OF_NODES = ("row", "node", "label of a node", "node with its edges")
 Ids = NDArray[np.int64]
 
 
-def exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
+def target_exposure(game: Game, guess: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return how exposed each target is, and for which targets this is told: none in games of other
     kinds."""
     if isinstance(game, BinaryGame):
-        return _placement(game.truth, guess), game.truth == 1
+        return _score_placement(game.truth, guess), game.truth == 1
     if isinstance(game, OutcomeGame):
         found = game.per_record(guess)["outcome"]
         return np.asarray(found, np.float64), np.ones(len(found), bool)
     return np.zeros(len(guess)), np.zeros(len(guess), bool)
 
 
-def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
+def exposure_groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
     """Return the exposure by group, for games about nodes or edges of the run's graph. Other games
     have no groups."""
-    values, said_of = exposure(game, guess)
+    values, said_of = target_exposure(game, guess)
     found = []
-    for by, name, members in _members(truth, game):
+    for by, name, members in _group_members(truth, game):
         own = values[members & said_of]
         if len(own) >= LEAST:
             figure = metrics.bootstrap_mean(own, 0)
@@ -59,26 +59,29 @@ def groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]:
 
 def top_ten(game: Game, guess: Array) -> dict[str, float]:
     """Return the mean exposure of the ten most exposed, and the same for the prior's guess."""
-    values, said_of = exposure(game, guess)
+    values, said_of = target_exposure(game, guess)
     if said_of.sum() < 2 * TEN:
         return {}
-    return {"top_ten": _top(values[said_of]), "top_ten_prior": _prior(game, int(said_of.sum()))}
+    return {
+        "top_ten": _top_mean(values[said_of]),
+        "top_ten_prior": _prior_exposure(game, int(said_of.sum())),
+    }
 
 
-def _prior(game: Game, count: int) -> float:
+def _prior_exposure(game: Game, count: int) -> float:
     if isinstance(game, OutcomeGame):
-        return _top(np.asarray(game.per_record(game.prior_guess)["outcome"], np.float64))
+        return _top_mean(np.asarray(game.per_record(game.prior_guess)["outcome"], np.float64))
     assert isinstance(game, BinaryGame)
     if game.prior_scores is None:  # the best of `count` places drawn at random
         return 1 - (TEN + 1) / (2 * (count + 1))
-    return _top(_placement(game.truth, game.prior_scores)[game.truth == 1])
+    return _top_mean(_score_placement(game.truth, game.prior_scores)[game.truth == 1])
 
 
-def _top(values: Array) -> float:
+def _top_mean(values: Array) -> float:
     return float(np.sort(values)[-TEN:].mean())
 
 
-def _placement(truth: Ids, scores: Array) -> Array:
+def _score_placement(truth: Ids, scores: Array) -> Array:
     """Return the share of the others that each score lies above, with half of those that it
     equals."""
     others, order = np.sort(scores[truth == 0]), np.argsort(scores)
@@ -89,7 +92,7 @@ def _placement(truth: Ids, scores: Array) -> Array:
     return found
 
 
-def _members(truth: Truth, game: Game) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+def _group_members(truth: Truth, game: Game) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     ids, graph = game.question.ids, truth.graph
     pairs = ids.ndim == 2 and ids.shape[1:] == (2,) and game.unit == "edge"
     if not pairs and (ids.ndim != 1 or game.unit not in OF_NODES):
@@ -154,26 +157,26 @@ def tail_chance(game: Game, guess: Array, rng: np.random.Generator) -> float | N
     None where targets are few, or where an outcome is only right or wrong, which a lucky guess is.
     """
     if isinstance(game, BinaryGame):
-        return _among(game.truth == 1, guess, game.prior_scores)
+        return _chance_among(game.truth == 1, guess, game.prior_scores)
     if isinstance(game, OutcomeGame):
         own, others = game.gains(guess), game.gains(guess, somebody_elses(game.truth, rng))
         if len(np.unique(own)) > MOST_EXPOSED:
             so = np.repeat([True, False], len(own))
-            return _among(so, np.concatenate([own, others]), None)
+            return _chance_among(so, np.concatenate([own, others]), None)
     return None
 
 
-def _among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float | None:
+def _chance_among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float | None:
     """Return the chance of as many among the ten best, by the share of all, or of the prior's."""
     if min(int(so.sum()), int((~so).sum())) < LEAST_OF_EACH:
         return None
     share = float(so.mean())
     if prior is not None:
-        share = max(share, clopper_pearson(_best(so, prior), MOST_EXPOSED).high)
-    return float(bdtrc(_best(so, scores) - 1, MOST_EXPOSED, min(share, 1.0)))
+        share = max(share, clopper_pearson(_best_true(so, prior), MOST_EXPOSED).high)
+    return float(bdtrc(_best_true(so, scores) - 1, MOST_EXPOSED, min(share, 1.0)))
 
 
-def _best(so: NDArray[np.bool_], scores: Array) -> int:
+def _best_true(so: NDArray[np.bool_], scores: Array) -> int:
     """Return how many of the ten best scores are true. Ties with the tenth count as they fall on
     average, rounded down."""
     last = np.partition(scores, scores.size - MOST_EXPOSED)[scores.size - MOST_EXPOSED]

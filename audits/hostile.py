@@ -75,9 +75,9 @@ class Hostile:
         for u in neighbours:
             edges += [(u, leaf + i) for i in range(self.leaves)]
             leaf += self.leaves
-        own = [(person, u) for u in neighbours] + [(person, v) for v in self._hubs(shard)]
-        whole = undirected(_pairs([*edges, *own]), first + count)
-        listed = [graph.edge_index, whole, *[_both(own)] * (self.repeats - 1)]
+        own = [(person, u) for u in neighbours] + [(person, v) for v in self._find_hubs(shard)]
+        whole = undirected(_edge_tensor([*edges, *own]), first + count)
+        listed = [graph.edge_index, whole, *[_both_directions(own)] * (self.repeats - 1)]
         rows = self.features.expand(count, -1).clone()
         labels = torch.full((count,), self.label)
         if not self.alike:
@@ -100,10 +100,10 @@ class Hostile:
                 torch.cat([split.test, ~trains]),
             ),
         )
-        ids = torch.cat([shard.node_ids, _unused(shard.node_ids, count)])
+        ids = torch.cat([shard.node_ids, _unused_ids(shard.node_ids, count)])
         return replace(shard, node_ids=ids, graph=joined), person
 
-    def _hubs(self, shard: Shard) -> list[int]:
+    def _find_hubs(self, shard: Shard) -> list[int]:
         if not self.hubs:
             return []
         degrees = torch.bincount(shard.graph.edge_index[0], minlength=shard.graph.num_nodes)
@@ -145,17 +145,17 @@ def further_tries(best: Hostile, shard: Shard, links: int) -> Iterator[Hostile]:
         yield replace(best, links=other)
 
 
-def _unused(ids: Tensor, count: int) -> Tensor:
+def _unused_ids(ids: Tensor, count: int) -> Tensor:
     """Return the lowest numbers that no node of the shard has."""
     free = torch.ones(len(ids) + count, dtype=torch.bool)
     free[ids[ids < len(free)]] = False
     return free.nonzero().flatten()[:count].to(ids.dtype)
 
 
-def _pairs(edges: Sequence[tuple[int, int]]) -> Tensor:
+def _edge_tensor(edges: Sequence[tuple[int, int]]) -> Tensor:
     return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
 
 
-def _both(edges: Sequence[tuple[int, int]]) -> Tensor:
-    pairs = _pairs(edges)
+def _both_directions(edges: Sequence[tuple[int, int]]) -> Tensor:
+    pairs = _edge_tensor(edges)
     return torch.cat([pairs, pairs.flip(0)], 1)

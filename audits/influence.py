@@ -24,7 +24,7 @@ from torch import Tensor
 from attacks.base import CannotAttack
 from audits.findings.record import Finding, Verdict
 from audits.hostile import Hostile, first_tries, further_tries
-from audits.replay import replying
+from audits.replay import make_replier
 from audits.truth import Truth
 from securefg.data.graph import undirected
 from securefg.data.shard import Shard
@@ -74,7 +74,7 @@ class Furthest:
     words: str = ""
     count: int = 0
 
-    def take(self, distance: float, allowed: float, slack: float, words: str) -> float:
+    def take_case(self, distance: float, allowed: float, slack: float, words: str) -> float:
         """Keep the case if it is the worst. Return its share of the declared distance."""
         self.count += 1
         share = max(0.0, distance - slack) / allowed if allowed else float(distance > slack) * 1e9
@@ -122,61 +122,64 @@ class Measuring:
                 words += f" for {removal.links} links"
             words += f" ({removal.kind})" if removal.kind else ""
             furthest = self.found[removal.unit, key]
-            shares[key] = furthest.take(distance, allowed, slack, words)
+            shares[key] = furthest.take_case(distance, allowed, slack, words)
         return shares
 
 
-def influences(truth: Truth, seed: int, thorough: bool = False) -> list[Finding]:
+def audit_influences(truth: Truth, seed: int, thorough: bool = False) -> list[Finding]:
     """Return a finding per release for nodes and for edges, if the method declares what they
     move."""
-    declared = _declared(truth)
+    declared = _declared_releases(truth)
     if not declared:
         return []
     started, rng = time.monotonic(), numpy_stream(seed, "declared influence")
-    measuring = Measuring(declared, _sent(truth), truth.experiment.public.num_nodes)
+    measuring = Measuring(declared, _sender_of(truth), truth.experiment.public.num_nodes)
     try:
-        _attack(truth, measuring, rng)
-        for removal in _removals(truth, rng):
+        _attack_persons(truth, measuring, rng)
+        for removal in _draw_removals(truth, rng):
             measuring.measure(removal)
-        _exhaust(truth, measuring, _seconds(truth, thorough))
+        _remove_all(truth, measuring, _seconds_allowed(truth, thorough))
     except CannotAttack as error:
         reason = str(error)
-        return [_finding(truth, unit, r, None, reason, 0.0) for unit, r in _kinds(declared)]
+        return [
+            _make_finding(truth, unit, r, None, reason, 0.0)
+            for unit, r in _releases_with_units(declared)
+        ]
     each = (time.monotonic() - started) / len(measuring.found)
     return [
-        _finding(truth, unit, release, measuring.found[unit, key], "", each)
-        for unit, release in _kinds(declared)
+        _make_finding(truth, unit, release, measuring.found[unit, key], "", each)
+        for unit, release in _releases_with_units(declared)
         for key in [(release.message.kind, release.field)]
     ]
 
 
-def _kinds(declared: dict[Key, PlannedRelease]) -> list[tuple[str, PlannedRelease]]:
+def _releases_with_units(declared: dict[Key, PlannedRelease]) -> list[tuple[str, PlannedRelease]]:
     """Return every release with the units of which the method declares what they move."""
     nodes = [("node", release) for release in declared.values()]
     edges = [("edge", r) for r in declared.values() if r.edge.moved is not None or r.edge.rows == 0]
     return nodes + edges
 
 
-def _seconds(truth: Truth, thorough: bool) -> float:
+def _seconds_allowed(truth: Truth, thorough: bool) -> float:
     wanted, limit = THOROUGH_SECONDS if thorough else SECONDS, truth.config.audit.attack_seconds
     return wanted if limit is None else min(wanted, limit / 4)
 
 
-def _declared(truth: Truth) -> dict[tuple[str, str], PlannedRelease]:
+def _declared_releases(truth: Truth) -> dict[tuple[str, str], PlannedRelease]:
     x = truth.experiment
     planned = x.method.releases(x.config.method, x.config.training, x.public)
     return {(r.message.kind, r.field): r for r in planned if r.node.moved is not None}
 
 
-def _sent(truth: Truth) -> Callable[[Shard], dict[tuple[str, str], Tensor]]:
-    replies = replying(truth)
+def _sender_of(truth: Truth) -> Callable[[Shard], dict[tuple[str, str], Tensor]]:
+    replies = make_replier(truth)
     return lambda shard: {(m.kind, name): value.double() for m, name, value in replies(shard)}
 
 
 # ------------------------------------------------------------------------------- what is put in
 
 
-def _attack(truth: Truth, measuring: Measuring, rng: np.random.Generator) -> None:
+def _attack_persons(truth: Truth, measuring: Measuring, rng: np.random.Generator) -> None:
     """Measure hostile persons and, for every release, variants of the person that moved it
     furthest."""
     shards = [s for s in truth.experiment.shards if s.graph.num_nodes > 1]
@@ -187,19 +190,19 @@ def _attack(truth: Truth, measuring: Measuring, rng: np.random.Generator) -> Non
         links = release.node.links
         best: tuple[float, Hostile | None] = (-1.0, None)
         for hostile in first_tries(base, links, rng):
-            share = _try(hostile, base, measuring).get(key, 0.0)
+            share = _try_removals(hostile, base, measuring).get(key, 0.0)
             best = max(best, (share, hostile), key=lambda pair: pair[0])
         if best[1] is not None:
             for hostile in further_tries(best[1], base, links):
-                _try(hostile, base, measuring)
+                _try_removals(hostile, base, measuring)
 
 
-def _try(hostile: Hostile, base: Shard, measuring: Measuring) -> dict[Key, float]:
+def _try_removals(hostile: Hostile, base: Shard, measuring: Measuring) -> dict[Key, float]:
     """Remove the person, and one of its links."""
     shard, person = hostile.put_into(base)
     if int(shard.node_ids.max()) >= measuring.index_size:
         return {}
-    links = int(_links(shard)[person])
+    links = int(_count_links(shard)[person])
     rest = _without_node(shard, person)
     shares = measuring.measure(Removal("node", shard, rest, links, hostile.words))
     own = (shard.graph.edge_index[0] == person).nonzero().flatten()
@@ -211,14 +214,18 @@ def _try(hostile: Hostile, base: Shard, measuring: Measuring) -> dict[Key, float
 
 def _some_of(shard: Shard) -> Shard:
     """Return a shard of the nodes with the most links."""
-    chosen = torch.from_numpy(np.argsort(-_links(shard), kind="stable")[:BASE].copy()).sort().values
+    chosen = (
+        torch.from_numpy(np.argsort(-_count_links(shard), kind="stable")[:BASE].copy())
+        .sort()
+        .values
+    )
     return replace(shard, node_ids=shard.node_ids[chosen], graph=shard.graph.subgraph(chosen))
 
 
 # ------------------------------------------------------------------------------- what is removed
 
 
-def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
+def _draw_removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
     """Yield removals of nodes with the most links, of nodes at random and of edges at random, each
     at one holder.
 
@@ -226,12 +233,12 @@ def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
     """
     shards = [shard for shard in truth.experiment.shards if shard.graph.num_nodes > 1]
     if not shards:
-        yield from _emptied(truth, rng)
+        yield from _empty_nodes(truth, rng)
         return
     chosen = [shards[i] for i in rng.choice(len(shards), min(EACH, len(shards)), replace=False)]
     per = -(-EACH // len(chosen))
     for shard in chosen:
-        links = _links(shard)
+        links = _count_links(shard)
         most = np.argsort(-links, kind="stable")[:per]
         others = rng.choice(len(links), min(per, len(links)), replace=False)
         for node in dict.fromkeys([*most.tolist(), *others.tolist()]):
@@ -241,7 +248,7 @@ def _removals(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
             yield Removal("edge", shard, _without_edge(shard, int(edge)), 0)
 
 
-def _emptied(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
+def _empty_nodes(truth: Truth, rng: np.random.Generator) -> Iterator[Removal]:
     """Return single nodes whose features are removed: real ones, and hostile ones of any length."""
     every = truth.experiment.shards
     for place in rng.choice(len(every), min(2 * EACH, len(every)), replace=False).tolist():
@@ -260,7 +267,7 @@ def _with_features(shard: Shard, features: Tensor) -> Shard:
     return replace(shard, graph=replace(shard.graph, features=features))
 
 
-def _exhaust(truth: Truth, measuring: Measuring, seconds: float) -> None:
+def _remove_all(truth: Truth, measuring: Measuring, seconds: float) -> None:
     """Remove all nodes of one silo after the other, the smallest silo first. A method that counts
     too often in every silo is thus found in the first."""
     deadline = time.process_time() + seconds
@@ -269,7 +276,7 @@ def _exhaust(truth: Truth, measuring: Measuring, seconds: float) -> None:
         if sizes[place] < 2:
             continue
         shard = truth.experiment.shards[place]
-        links = _links(shard)
+        links = _count_links(shard)
         for node in range(shard.graph.num_nodes):
             if time.process_time() > deadline:
                 return
@@ -277,7 +284,7 @@ def _exhaust(truth: Truth, measuring: Measuring, seconds: float) -> None:
             measuring.measure(Removal("node", shard, rest, int(links[node])))
 
 
-def _links(shard: Shard) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _count_links(shard: Shard) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     graph = shard.graph
     source, target = undirected(graph.edge_index, graph.num_nodes)
     return torch.bincount(source[source != target], minlength=graph.num_nodes).numpy()
@@ -296,7 +303,7 @@ def _without_edge(shard: Shard, edge: int) -> Shard:
     return replace(shard, graph=shard.graph.keep_edges(~gone))
 
 
-def _finding(
+def _make_finding(
     truth: Truth,
     unit: str,
     release: PlannedRelease,

@@ -45,7 +45,7 @@ def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
     if not seeded and method.own_noise is None:
         return Bared(tuple(seen))
     taking = _Taking(experiment, seeded)
-    return Bared(tuple(taking.off(one) for one in seen), tuple(sorted(taking.left)))
+    return Bared(tuple(taking.take_off(one) for one in seen), tuple(sorted(taking.left)))
 
 
 def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Noise]:
@@ -73,7 +73,7 @@ class _Taking:
     _asked: dict[tuple[int, int], Seen] = field(default_factory=dict)
     _steps: dict[tuple[int, str], int] = field(default_factory=dict)
 
-    def off(self, seen: Seen) -> Seen:
+    def take_off(self, seen: Seen) -> Seen:
         header = seen.header
         if header.sender == "sum":
             return self._off_sum(seen)
@@ -88,7 +88,9 @@ class _Taking:
             if not isinstance(value, Tensor) or not message.declarations[name].is_private:
                 continue
             if self.x.policy.mask(message, name) is None:
-                noise = self._noise(message, name, value.shape, seen.clients, header.step, seen)
+                noise = self._redraw_noise(
+                    message, name, value.shape, seen.clients, header.step, seen
+                )
                 fields[name] = value if noise is None else (value.double() - noise).to(value.dtype)
         return replace(seen, fields=fields)
 
@@ -114,12 +116,12 @@ class _Taking:
         total = torch.zeros(value.shape, dtype=torch.float64)
         for client in seen.clients.numbers():
             shape, own = torch.Size((1, *value.shape)), Clients.of([client])
-            noise = self._noise(message, name, shape, own, step, seen)
+            noise = self._redraw_noise(message, name, shape, own, step, seen)
             if noise is not None:
                 total += noise[0]
         return (value.double() - total).to(value.dtype)
 
-    def _noise(
+    def _redraw_noise(
         self,
         message: type[Message],
         name: str,

@@ -75,7 +75,7 @@ class Sessions:
 
     def __init__(self, settings: SecureAggregationSettings, ring: Ring) -> None:
         known = [Identity(Secret(SYSTEM_RANDOM(SECRET_BYTES))) for _ in range(NUM_CLIENTS)]
-        self._clients, self._aggregator = _both_sides(settings, known, self._exchange)
+        self._clients, self._aggregator = _both_sides(settings, known, self._stop_at_uploads)
         grid = Grid(NUM_CLIENTS, 1.0, 1.0, dim=COINS, ring=ring)
         asked = Asked("Coins.numbers", NO_DEFENCE, 1.0, None, "message", "replace_one")
         rule = find_defence(NO_DEFENCE).settle(asked)
@@ -100,7 +100,7 @@ class Sessions:
             self._aggregator.collect(Probe(number=self._round), Coins, None, self._round)
         return self._crossed
 
-    def _exchange(self, request: Message, reply: type[Any], clients: Clients | None) -> Any:
+    def _stop_at_uploads(self, request: Message, reply: type[Any], clients: Clients | None) -> Any:
         turn = Turn(self._round, 1, clients or Clients(((0, NUM_CLIENTS),)))
         if not isinstance(request, Probe):
             return Replies(self._clients.handle(request, turn), turn.clients, ())
@@ -124,10 +124,10 @@ def _both_sides(
         secure = Secure(small, "audit", roster, keys)
         about = (small, "audit", identities, roster, keys, folder)
         clients = make_clients(*about, {}, {}, None, {})
-        return clients, make_collector(secure, exchange, {}, {}, _ignore, _ignore)
+        return clients, make_collector(secure, exchange, {}, {}, _ignore_blame, _ignore_blame)
 
 
-def _ignore(client: int, reason: str) -> None:
+def _ignore_blame(client: int, reason: str) -> None:
     """Blame nobody: the game ends before anybody could be."""
 
 

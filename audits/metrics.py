@@ -36,7 +36,7 @@ class Unresolved(ValueError):
     """An error: the sample is too small for the metric that was asked for."""
 
 
-def _interval(value: float, low: float, high: float, confidence: float) -> Interval:
+def _make_interval(value: float, low: float, high: float, confidence: float) -> Interval:
     return Interval(value=value, low=low, high=high, confidence=confidence)
 
 
@@ -92,7 +92,7 @@ def refuse_below_chance(value: float, chance: float, null_sd: float) -> None:
 # ------------------------------------------------------------------------------------------- AUC
 
 
-def auc(labels: ArrayLike, scores: ArrayLike) -> float:
+def area_under_curve(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return P[score of a 1 > score of a 0] + P[equal] / 2, by ranks (Mann-Whitney)."""
     values = checked_scores(scores)
     return auc_of_ranks(checked_labels(labels, values.size), average_ranks(values))
@@ -106,7 +106,7 @@ def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
     return (rank_sum - positives * (positives + 1) / 2) / (positives * (ranks.size - positives))
 
 
-def widened(found: Interval, auc: float, more_sd: float) -> Interval:
+def widen_interval(found: Interval, auc: float, more_sd: float) -> Interval:
     """Return the interval of an AUC, or of its gain, with the variance of something that all scores
     share added. The added sd is `more_sd` at chance, and alike on the scale of normal quantiles
     elsewhere."""
@@ -117,7 +117,7 @@ def widened(found: Interval, auc: float, more_sd: float) -> Interval:
     below = math.hypot(found.value - found.low, auc - float(ndtr(place - reach)))
     above = math.hypot(found.high - found.value, float(ndtr(place + reach)) - auc)
     low, high = max(found.value - below, found.value - auc), found.value + min(above, 1 - auc)
-    return _interval(found.value, low, high, found.confidence)
+    return _make_interval(found.value, low, high, found.confidence)
 
 
 def auc_null_sd(num_positives: int, num_negatives: int) -> float:
@@ -131,7 +131,7 @@ def auc_null_sd(num_positives: int, num_negatives: int) -> float:
 def oriented_auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the AUC of an attack that is known to work. Swapped labels raise
     (`refuse_below_chance`)."""
-    value, truth = auc(labels, scores), np.asarray(labels).astype(bool)
+    value, truth = area_under_curve(labels, scores), np.asarray(labels).astype(bool)
     positives = int(truth.sum())
     refuse_below_chance(value, 0.5, auc_null_sd(positives, truth.size - positives))
     return value
@@ -145,9 +145,9 @@ def auc_interval(labels: ArrayLike, scores: ArrayLike, confidence: float = 0.95)
     """
     values = checked_scores(scores)
     truth = checked_labels(labels, values.size)
-    value, (over, under) = auc(truth, values), placements(values, truth)
-    sd = math.sqrt(_variance(over, under))
-    return _around(value, sd, confidence, min(over.size, under.size))
+    value, (over, under) = area_under_curve(truth, values), value_placements(values, truth)
+    sd = math.sqrt(_placement_variance(over, under))
+    return _interval_around(value, sd, confidence, min(over.size, under.size))
 
 
 def auc_gain_interval(
@@ -161,14 +161,14 @@ def auc_gain_interval(
     if first.size != second.size:
         raise BadMetricInput(f"{first.size} attack scores beside {second.size} prior scores")
     truth = checked_labels(labels, first.size)
-    value = auc(truth, first) - auc(truth, second)
-    one, other = placements(first, truth), placements(second, truth)
-    sd = math.sqrt(_variance(one[0] - other[0], one[1] - other[1]))
+    value = area_under_curve(truth, first) - area_under_curve(truth, second)
+    one, other = value_placements(first, truth), value_placements(second, truth)
+    sd = math.sqrt(_placement_variance(one[0] - other[0], one[1] - other[1]))
     reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
-    return _interval(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
+    return _make_interval(value, max(-1.0, value - reach), min(1.0, value + reach), confidence)
 
 
-def placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def value_placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return for every 1 the share of 0s below it, and for every 0 the share of 1s above. Ties
     count half."""
     ones, zeros = values[truth], values[~truth]
@@ -178,19 +178,19 @@ def placements(values: Floats, truth: NDArray[np.bool_]) -> tuple[Floats, Floats
     return over, under
 
 
-def _variance(over: Floats, under: Floats) -> float:
+def _placement_variance(over: Floats, under: Floats) -> float:
     if min(over.size, under.size) < 2:
         raise Unresolved(f"{over.size} positives and {under.size} negatives; wanted 2 of each")
     return float(over.var(ddof=1)) / over.size + float(under.var(ddof=1)) / under.size
 
 
-def _around(value: float, sd: float, confidence: float, smaller: int) -> Interval:
+def _interval_around(value: float, sd: float, confidence: float, smaller: int) -> Interval:
     reach = float(ndtri((1 + checked_share(confidence, "confidence")) / 2)) * sd
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     if sd == 0 and value in (0.0, 1.0):
         end = clopper_pearson(int(value) * smaller, smaller, confidence)
         low, high = min(value, end.low), max(value, end.high)
-    return _interval(value, low, high, confidence)
+    return _make_interval(value, low, high, confidence)
 
 
 # ------------------------------------------------------------------------- counts and top places
@@ -210,7 +210,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> In
     alpha = (1 - checked_share(confidence, "confidence")) / 2
     high = clopper_pearson_upper(successes, trials, alpha)
     low = 1 - clopper_pearson_upper(trials - successes, trials, alpha)
-    return _interval(successes / trials, low, high, confidence)
+    return _make_interval(successes / trials, low, high, confidence)
 
 
 def _check_counts(successes: int, trials: int) -> None:
@@ -296,7 +296,7 @@ def bootstrap_mean(
     if found.size > MANY:  # redrawing would agree with the normal law to the third digit
         reach = -float(ndtri(tail / 100)) * float(found.std(ddof=1)) / math.sqrt(found.size)
         mean = float(found.mean())
-        return _interval(mean, mean - reach, mean + reach, confidence)
+        return _make_interval(mean, mean - reach, mean + reach, confidence)
     rng = np.random.default_rng(seed)
     means = found[rng.integers(found.size, size=(draws, found.size))].mean(1)
     low, high = np.percentile(means, [tail, 100 - tail])
@@ -305,7 +305,7 @@ def bootstrap_mean(
         student = float(stdtrit(found.size - 1, 1 - tail / 100))
         reach = student * float(found.std(ddof=1)) / math.sqrt(found.size)
         low, high = min(float(low), mean - reach), max(float(high), mean + reach)
-    return _interval(mean, max(float(low), least), min(float(high), 1.0), confidence)
+    return _make_interval(mean, max(float(low), least), min(float(high), 1.0), confidence)
 
 
 def paired_gain(
@@ -317,7 +317,7 @@ def paired_gain(
     if first.size != second.size:
         raise BadMetricInput(f"{first.size} attack values beside {second.size} prior values")
     halved = bootstrap_mean((first - second) / 2, seed, confidence, draws)
-    return _interval(2 * halved.value, 2 * halved.low, 2 * halved.high, confidence)
+    return _make_interval(2 * halved.value, 2 * halved.low, 2 * halved.high, confidence)
 
 
 Pairs = NDArray[np.int64]
@@ -327,13 +327,13 @@ def pair_gain(
     truth: NDArray[np.int64], scores: Floats, prior: Floats | None, pairs: Pairs
 ) -> Interval:
     """Return AUC(scores) - AUC(prior), or - 0.5 without a prior, over pairs (n, 2) of nodes."""
-    value, moves = _placed(truth, scores)
+    value, moves = _place_pairs(truth, scores)
     chance = 0.5
     if prior is not None:
-        chance, of_prior = _placed(truth, prior)
+        chance, of_prior = _place_pairs(truth, prior)
         moves = moves - of_prior
     value -= chance
-    reach = float(ndtri(0.975)) * _spread(moves, truth, pairs)
+    reach = float(ndtri(0.975)) * _pair_spread(moves, truth, pairs)
     low, high = max(-1.0, value - reach), min(1.0, value + reach)
     if reach == 0 and prior is None and abs(value) == 0.5:  # a perfect separation has no spread
         count = len(np.unique(pairs[truth == 1]))
@@ -350,10 +350,10 @@ def pair_auc(truth: NDArray[np.int64], scores: Floats, pairs: Pairs) -> Interval
     )
 
 
-def _placed(truth: NDArray[np.int64], scores: Floats) -> tuple[float, Floats]:
+def _place_pairs(truth: NDArray[np.int64], scores: Floats) -> tuple[float, Floats]:
     """Return the AUC, and by how much every pair moves it if it counts once more."""
     ones = truth == 1
-    over, under = placements(checked_scores(scores), ones)
+    over, under = value_placements(checked_scores(scores), ones)
     value = float(over.mean())
     moves = np.zeros(len(truth))
     moves[ones] = (over - value) / len(over)
@@ -361,7 +361,7 @@ def _placed(truth: NDArray[np.int64], scores: Floats) -> tuple[float, Floats]:
     return value, moves
 
 
-def _spread(moves: Floats, truth: NDArray[np.int64], pairs: Pairs) -> float:
+def _pair_spread(moves: Floats, truth: NDArray[np.int64], pairs: Pairs) -> float:
     ones = int(truth.sum())
     if min(ones, len(truth) - ones) < 2:  # nothing is known of the spread: the whole range then
         return 1.0

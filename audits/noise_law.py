@@ -51,19 +51,19 @@ def law_tests(
     if not np.isfinite(noise).all():
         return [_no_numbers(noise)]
     found = [
-        *_levels(noise, slack, rounds, step),
-        *_sums(noise, rounds, step),
-        _zeros(noise, step, rounded),
-        _repeated(noise, "row", step),
-        _repeated(noise, "message", step),
-        _lagged(noise),
-        _law(noise),
-        _tails(noise, step),
+        *_test_levels(noise, slack, rounds, step),
+        *_test_sums(noise, rounds, step),
+        _test_zeros(noise, step, rounded),
+        _test_repeats(noise, "row", step),
+        _test_repeats(noise, "message", step),
+        _test_lags(noise),
+        _test_law(noise),
+        _test_tails(noise, step),
     ]
     in_rounds = [*_pairs_of_a_round(noise, rounds), *_again_in_a_round(noise, rounds)]
     return [
         *found,
-        *_pairs(noise),
+        *_test_pairs(noise),
         *in_rounds,
         *_flat_directions(noise),
         *_by_size_alone(noise, rounds, step),
@@ -76,14 +76,14 @@ def joint_tests(parts: Sequence[Floats]) -> list[LawTest]:
     joined = np.concatenate([part.reshape(len(part), 1, -1) for part in parts], axis=2)
     if not np.isfinite(joined).all():
         return [_no_numbers(joined)]
-    found = [_lagged(joined), *_pairs(joined), *_by_size_alone(joined)]
+    found = [_test_lags(joined), *_test_pairs(joined), *_by_size_alone(joined)]
     return [replace(test, name=f"{test.name}, all fields") for test in found]
 
 
 # ---------------------------------------------------------------------------------------- size
 
 
-def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[LawTest]:
+def _test_levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[LawTest]:
     """Yield tests of the sum of squares over a message, a row, a column, a row of one message, and
     over all messages of a round at one place. On a grid 0 stands for all that is within half a
     step."""
@@ -119,7 +119,7 @@ def _levels(noise: Floats, slack: float, rounds: int, step: float) -> Iterator[L
         )
 
 
-def _sums(noise: Floats, rounds: int, step: float = 0.0) -> Iterator[LawTest]:
+def _test_sums(noise: Floats, rounds: int, step: float = 0.0) -> Iterator[LawTest]:
     """Yield tests of the sums that a server forms: over all messages of a round, all rows of a
     message, all numbers of its rows.
 
@@ -153,7 +153,7 @@ def _no_numbers(noise: Floats) -> LawTest:
     return LawTest("numbers that are not finite", 0.0, True, words)
 
 
-def _zeros(noise: Floats, step: float = 0.0, rounded: int = 0) -> LawTest:
+def _test_zeros(noise: Floats, step: float = 0.0, rounded: int = 0) -> LawTest:
     """Return a test for numbers that carry no noise at all.
 
     Sound noise is as small once in a million, and noise on a grid is 0 with the grid's step times
@@ -174,7 +174,7 @@ def _zeros(noise: Floats, step: float = 0.0, rounded: int = 0) -> LawTest:
 LARGEST = 16
 
 
-def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
+def _test_repeats(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
     """Return a test for units that are alike but for order and sign, by three digits of every
     number, or of the largest: the smallest of many numbers all round to 0.
 
@@ -198,7 +198,7 @@ def _repeated(noise: Floats, name: str = "row", step: float = 0.0) -> LawTest:
     return LawTest(f"repeated {name}", p, True, f"the noise of {where} occurs {twice} times")
 
 
-def _pairs(noise: Floats, *, centred: bool = False) -> Iterator[LawTest]:
+def _test_pairs(noise: Floats, *, centred: bool = False) -> Iterator[LawTest]:
     """Yield tests of the correlations between any two messages, rows and columns.
 
     centred  take the mean of every row off first, which leaves one number less of it
@@ -225,7 +225,7 @@ def _pairs_of_a_round(noise: Floats, rounds: int) -> Iterator[LawTest]:
     in one round alone drowns among the others."""
     if rounds < 2:
         return
-    found = [list(_pairs(part)) for part in np.split(noise, rounds)]
+    found = [list(_test_pairs(part)) for part in np.split(noise, rounds)]
     for tests in zip(*found, strict=True):
         worst_round = min(range(rounds), key=lambda number: tests[number].p)
         test = tests[worst_round]
@@ -264,7 +264,7 @@ def _by_size_alone(noise: Floats, rounds: int = 1, step: float = 0.0) -> Iterato
     """
     tails = ndtr(-np.maximum(np.abs(noise), max(step / 2, 1e-3)))
     sizes = -ndtri(np.maximum(2 * tails, 1e-300))
-    tests = [*_pairs(sizes, centred=True), *_again_in_a_round(sizes - sizes.mean(), rounds)]
+    tests = [*_test_pairs(sizes, centred=True), *_again_in_a_round(sizes - sizes.mean(), rounds)]
     for test in tests:
         yield replace(test, name=f"{test.name}, by size alone")
 
@@ -282,7 +282,7 @@ def _most_alike(table: Floats, free: int) -> tuple[float, tuple[int, int], float
     return min(1.0, 2 * pairs * student_sf(statistic, free)), (i, j), value
 
 
-def _lagged(noise: Floats) -> LawTest:
+def _test_lags(noise: Floats) -> LawTest:
     """Return a test for noise that comes again later in the message, by the correlation at every
     lag."""
     from scipy.fft import irfft, rfft  # as `kstest`
@@ -325,7 +325,7 @@ def _flat_directions(noise: Floats) -> Iterator[LawTest]:
         )
 
 
-def _law(noise: Floats) -> LawTest:
+def _test_law(noise: Floats) -> LawTest:
     from scipy.stats import kstest  # half a second that audits without noise need not pay
 
     flat = noise.reshape(-1)
@@ -335,7 +335,7 @@ def _law(noise: Floats) -> LawTest:
     return LawTest("law of the noise", p, False, "the noise is not of the claimed law")
 
 
-def _tails(noise: Floats, step: float) -> LawTest:
+def _test_tails(noise: Floats, step: float) -> LawTest:
     """Return a test for noise that is cut off, so that none of many numbers lies beyond the
     largest. Losses by rounding and a grid are added to the largest."""
     largest = float(np.abs(noise).max())
@@ -352,7 +352,7 @@ def _of_many(log_p: float, places: int) -> float:
     return min(1.0, math.exp(min(0.0, float(log_p) + math.log(places))))
 
 
-def worst(tests: Sequence[LawTest], level: float) -> LawTest | None:
+def worst_test(tests: Sequence[LawTest], level: float) -> LawTest | None:
     """Return the test that fails at a level shared by all of them, severe ones first."""
     failed = [test for test in tests if test.p * len(tests) < level]
     return min(failed, key=lambda test: (not test.severe, test.p), default=None)

@@ -113,12 +113,12 @@ class Plan:
         named = ", ".join((*self.only, *self.adversaries)) or "everything"
         return ", and ".join((named, *self.more))
 
-    def ended(self, settings: AuditSettings) -> EndedAudit:
+    def ended_note(self, settings: AuditSettings) -> EndedAudit:
         """Return the note that is kept if this audit of a run with these settings came to its
         end."""
-        return EndedAudit(asked=self.asked, terms=self.terms(settings))
+        return EndedAudit(asked=self.asked, terms=self.audit_terms(settings))
 
-    def terms(self, settings: AuditSettings) -> str:
+    def audit_terms(self, settings: AuditSettings) -> str:
         """Return everything beside the run that a verdict may depend on and that is not the
         default.
 

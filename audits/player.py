@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, View
-from audits.blind import SURE, blinded, over_draws
+from audits.blind import SURE, blind_view, over_draws
 from audits.blind import at_chance as no_gain
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
@@ -20,10 +20,10 @@ from audits.findings.record import Finding, Unmet, Verdict
 from audits.foreign import ForeignTruth
 from audits.games import make_game
 from audits.games.base import Game, NotAsked
-from audits.groups import groups, picked_targets, tail_chance, top_ten
+from audits.groups import exposure_groups, picked_targets, tail_chance, top_ten
 from audits.plan import Task
 from audits.truth import Truth
-from audits.verdicts import LARGEST_TRACE, Evidence, judge, judge_computed, smallest_gain
+from audits.verdicts import LARGEST_TRACE, Evidence, judge_computed, judge_gain, smallest_gain
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime
 from securefg.foundation.streams import numpy_stream
@@ -74,17 +74,17 @@ class Player:
         """Play an attack. Return the finding, and the raw scores per target."""
         started = time.monotonic()
         try:
-            played = self._played(task, self._truth)
+            played = self._play_game(task, self._truth)
         except NotAsked as reason:
-            return self.unmet(task, str(reason), "not_asked"), {}
+            return self.unmet_finding(task, str(reason), "not_asked"), {}
         except CannotAttack as reason:
-            return self._finding(task, started, Verdict.INCONCLUSIVE, str(reason)), {}
+            return self._make_finding(task, started, Verdict.INCONCLUSIVE, str(reason)), {}
         game, guess = played.game, played.guess
         form = self._closed_form(game)
         if form is None:
-            finding = self._measured(task, started, game, guess)
+            finding = self._measured_finding(task, started, game, guess)
         else:
-            finding = self._computed(task, started, game, guess, form)
+            finding = self._computed_finding(task, started, game, guess, form)
         name = f"{task.attack.name}/{task.adversary}"
         scores = {f"{name}/{key}": value for key, value in game.per_record(guess).items()}
         return finding, {**scores, f"{name}/targets": game.question.ids}
@@ -95,7 +95,7 @@ class Player:
             return None
         return game.closed(self.view(self._truth, "server"))
 
-    def _computed(
+    def _computed_finding(
         self, task: Task, started: float, game: Game, guess: Array, form: ClosedForm
     ) -> Finding:
         """Judge by the law of the noise. A measured gain above what the law allows refutes it."""
@@ -109,7 +109,7 @@ class Player:
                 f"{measured.high:+.3f}), more than the claimed noise allows ({form.most:+.3f})"
             )
         seen = {"measured_gain": measured.value, "measured_low": measured.low}
-        return self._scored(
+        return self._scored_finding(
             task,
             started,
             game,
@@ -121,11 +121,11 @@ class Player:
             details={"most_exposed": form.most, "measured_high": measured.high, **seen},
         )
 
-    def _measured(self, task: Task, started: float, game: Game, guess: Array) -> Finding:
+    def _measured_finding(self, task: Task, started: float, game: Game, guess: Array) -> Finding:
         rng = numpy_stream(self._seed, "null", task.attack.name, task.adversary)
         value, gain = game.measure(guess), game.gain(guess)
         null, at_chance = game.null(guess, rng)
-        blind, broke = self._blind(task, game)
+        blind, broke = self._measure_blind_gain(task, game)
         at_chance = at_chance and (blind is None or no_gain(blind))
         control, tail = self._on_the_control(task), tail_chance(game, guess, rng)
         evidence = Evidence(
@@ -140,10 +140,10 @@ class Player:
             null_failed=broke,
             tail=tail,
         )
-        verdict, because = judge(evidence)
+        verdict, because = judge_gain(evidence)
         if control.why and verdict is Verdict.INCONCLUSIVE:
             because = f"{because} (there: {control.why})"
-        finding = self._scored(
+        finding = self._scored_finding(
             task,
             started,
             game,
@@ -163,12 +163,14 @@ class Player:
                 **({"null_failed": 1.0} if broke else {}),
                 **({"noise_left": 1.0} if evidence.noise_left else {}),
             },
-            groups=groups(self._truth, game, guess) if isinstance(self._truth, Truth) else (),
+            groups=exposure_groups(self._truth, game, guess)
+            if isinstance(self._truth, Truth)
+            else (),
             failed=control.broke and verdict not in (Verdict.LEAK, Verdict.TRACE),
         )
-        return self._bounded(task, game, finding)
+        return self._bound_finding(task, game, finding)
 
-    def _bounded(self, task: Task, game: Game, finding: Finding) -> Finding:
+    def _bound_finding(self, task: Task, game: Game, finding: Finding) -> Finding:
         """Judge a gain that was not measured to be larger by what the run's claim leaves."""
         smallest = smallest_gain(game.metric, self._smallest)
         if not self.is_checked or not isinstance(self._truth, Truth):
@@ -192,12 +194,12 @@ class Player:
             }
         )
 
-    def unmet(self, task: Task, reason: str, kind: Unmet = "does_not_apply") -> Finding:
+    def unmet_finding(self, task: Task, reason: str, kind: Unmet = "does_not_apply") -> Finding:
         """Return the finding of an attack that this run gives nothing to, or that nobody asked
         for."""
         because = reason if reason == AT_HOME else f"not run: {reason}"
         told = {"measured": False, "unmet": kind}
-        return self._finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, **told)
+        return self._make_finding(task, time.monotonic(), Verdict.INCONCLUSIVE, because, **told)
 
     def view(self, truth: Audited, adversary: str) -> View:
         """Return what an adversary saw of the run, or of its control. Each view is made once."""
@@ -207,7 +209,7 @@ class Player:
                 self._views[key] = truth.view(Adversary.parse(adversary))
             return self._views[key]
 
-    def _blind(self, task: Task, game: Game) -> tuple[Interval | None, str]:
+    def _measure_blind_gain(self, task: Task, game: Game) -> tuple[Interval | None, str]:
         """Return the gain over the prior of a guess from meaningless messages, or why none was
         made.
 
@@ -222,13 +224,13 @@ class Player:
                 numpy_stream(self._seed, "blind", task.adversary, draw)
                 for draw in range(1, BLIND_DRAWS)
             ]
-            more = [self._blind_gain(task, game, blinded(seen, rng)) for rng in streams]
+            more = [self._blind_gain(task, game, blind_view(seen, rng)) for rng in streams]
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
         return over_draws([gain, *more]), ""
 
     def _blind_gain(self, task: Task, game: Game, view: View) -> Interval:
-        guess = self._guess(task, game, view)
+        guess = self._run_attack(task, game, view)
         game.check(guess)
         return game.gain(guess)
 
@@ -237,14 +239,14 @@ class Player:
         with self._making:
             if adversary not in self._blinded:
                 rng = numpy_stream(self._seed, "blind", adversary)
-                self._blinded[adversary] = blinded(seen, rng)
+                self._blinded[adversary] = blind_view(seen, rng)
             return self._blinded[adversary]
 
     def _on_the_control(self, task: Task) -> OnControl:
         if self.control is None:
             return OnControl()
         try:
-            played = self._played(task, self.control)
+            played = self._play_game(task, self.control)
             played.game.check(played.guess)
             return OnControl(played.game.gain(played.guess))
         except CannotAttack as reason:
@@ -252,26 +254,26 @@ class Player:
         except (Exception, OutOfTime) as error:
             return OnControl(why=f"it failed: {type(error).__name__}: {error}", broke=True)
 
-    def _played(self, task: Task, truth: Audited) -> Played:
+    def _play_game(self, task: Task, truth: Audited) -> Played:
         adversary = Adversary.parse(task.adversary)
         rng = numpy_stream(self._seed, "targets", task.attack.question.name, task.adversary)
         game = make_game(task.attack.question, truth, adversary, rng)
         if game.without_run is not None:
             game = replace(game, question=replace(game.question, prior=game.without_run))
-        return Played(game, self._guess(task, game, self.view(truth, task.adversary)))
+        return Played(game, self._run_attack(task, game, self.view(truth, task.adversary)))
 
-    def _guess(self, task: Task, game: Game, view: View) -> Array:
+    def _run_attack(self, task: Task, game: Game, view: View) -> Array:
         rng = numpy_stream(self._seed, "guess", task.attack.name, task.adversary)
         return np.asarray(task.attack.run(view, game.question, rng), np.float64)
 
-    def _scored(
+    def _scored_finding(
         self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
     ) -> Finding:
         """Return the finding of a guess that a game scored."""
         found |= {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
-        return self._finding(task, started, *judged, **found)
+        return self._make_finding(task, started, *judged, **found)
 
-    def _finding(
+    def _make_finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any
     ) -> Finding:
         attack = task.attack

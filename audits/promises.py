@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from audits.books import reconciled
-from audits.canary_audit import canaries
-from audits.exposure import exposures
+from audits.books import reconcile_books
+from audits.canary_audit import audit_canaries
+from audits.exposure import audit_exposures
 from audits.findings.record import Finding, Verdict
 from audits.guesses import Repeatable
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
 from audits.recorded import recorded_noise
@@ -34,30 +34,30 @@ from securefg.runs.execution import finite
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
 
-def promises(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Checks:
+def list_checks(truth: Truth, trials: int, seed: int, thorough: bool = False) -> Checks:
     """Return the checks by name. Each runs on its own, so a check that breaks hides no other's
     finding."""
     return {
-        "integrity": lambda: [integrity(truth)],
-        "books": lambda: [reconciled(truth)],
-        "mechanisms": lambda: mechanisms(truth, trials, seed, thorough),
+        "integrity": lambda: [check_integrity(truth)],
+        "books": lambda: [reconcile_books(truth)],
+        "mechanisms": lambda: audit_mechanisms(truth, trials, seed, thorough),
         "recorded": lambda: recorded_noise(truth),
-        "influence": lambda: influences(truth, seed, thorough),
-        "canaries": lambda: canaries(truth),
-        "exposure": lambda: exposures(truth, seed),
+        "influence": lambda: audit_influences(truth, seed, thorough),
+        "canaries": lambda: audit_canaries(truth),
+        "exposure": lambda: audit_exposures(truth, seed),
     }
 
 
-def mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> list[Finding]:
+def audit_mechanisms(truth: Truth, trials: int, seed: int, thorough: bool = False) -> list[Finding]:
     """Return a finding for every claimed epsilon beside what the noise itself shows, by games
     without training."""
     started = time.monotonic()
-    results = _games(truth, trials, seed, thorough)
+    results = _play_games(truth, trials, seed, thorough)
     each = round((time.monotonic() - started) / max(1, len(results)), 3)
     return [mechanism_finding(truth, result, each) for result in results]
 
 
-def _games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]:
+def _play_games(truth: Truth, trials: int, seed: int, thorough: bool) -> list[Result]:
     """Return the results of all games against the mechanisms.
 
     A run with seeded noise claims nothing for itself. The mechanism that it stands for is played,
@@ -101,7 +101,7 @@ def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
     )
 
 
-def integrity(truth: Truth) -> Finding:
+def check_integrity(truth: Truth) -> Finding:
     """Return whether the transcript is the recorded one, by its hash chain."""
     started = time.monotonic()
     broken = broken_link(truth.folder.transcript, truth.folder.summary().transcript_chain)

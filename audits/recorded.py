@@ -25,7 +25,7 @@ from torch import Tensor
 from audits.findings.record import Finding, Verdict
 from audits.mechanisms.results import RECORDED, LawResult
 from audits.mechanisms.whole import claimed_noise, has_grid, off_grid_test
-from audits.noise_law import LawTest, joint_tests, law_tests, worst
+from audits.noise_law import LawTest, joint_tests, law_tests, worst_test
 from audits.recorded_redraws import (
     LEAST_DRAWS,
     FirstUpload,
@@ -101,29 +101,29 @@ def recorded_noise(truth: Truth) -> list[Finding]:
     """Return a finding per field that claims noise: what its uploads show, or why they cannot
     tell."""
     started = time.monotonic()
-    fields = _claimed(truth.experiment.policy, _planned(truth))
+    fields = _claimed_fields(truth.experiment.policy, _planned_releases(truth))
     replay = _Replay(truth, fields)
     reason = replay.run()
     each = (time.monotonic() - started) / max(1, len(fields))
     protects = truth.experiment.policy.protects
-    own = [_tests(truth, found) if protects else [] for found in fields.values()]
-    alone = not protects or any(worst(tests, RECORDED) for tests in own)
-    joint = [] if alone else _joint(list(fields.values()))
+    own = [_residual_tests(truth, found) if protects else [] for found in fields.values()]
+    alone = not protects or any(worst_test(tests, RECORDED) for tests in own)
+    joint = [] if alone else _joint_tests(list(fields.values()))
     findings = [
-        _finding(truth, found, reason, each, [*tests, *(joint if found.noise else [])])
+        _make_finding(truth, found, reason, each, [*tests, *(joint if found.noise else [])])
         for found, tests in zip(fields.values(), own, strict=True)
     ]
-    return [*findings, *_untold(truth)]
+    return [*findings, *_untold_findings(truth)]
 
 
-def _planned(truth: Truth) -> list[PlannedRelease]:
+def _planned_releases(truth: Truth) -> list[PlannedRelease]:
     x = truth.experiment
     return [
         r for r in x.method.releases(x.config.method, x.config.training, x.public) if r.count > 0
     ]
 
 
-def _claimed(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residuals]:
+def _claimed_fields(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residuals]:
     found = {}
     for release in planned:
         rule = policy.rules[release.name]
@@ -154,32 +154,32 @@ class _Replay:
         for record in read_transcript(self._truth.folder.transcript):
             self._began = min(self._began, record.seconds)
             if record.up and record.kind in kinds:
-                self._count(record)
+                self._count_record(record)
             if not self._stopped and time.process_time() > deadline:
                 self._stopped = f"played again up to round {record.round}"
             if record.thinned:
-                if record.kind in kinds and not self._stopped and self._remembers():
+                if record.kind in kinds and not self._stopped and self._remembers_requests():
                     self._stopped = f"round {record.round} was thinned out of the transcript"
             elif record.sender == "sum":
-                self._opened(record)
+                self._compare_sum(record)
             elif record.up and record.kind in kinds:
-                self._uploaded(record)
+                self._compare_upload(record)
             elif record.kind in kinds and not self._stopped:
-                self._asked(record)
+                self._note_asked(record)
         return self._stopped
 
-    def _count(self, record: Record) -> None:
+    def _count_record(self, record: Record) -> None:
         message = self._x.method.message(record.kind)
         for name in message.declarations:
             found = self._fields.get(f"{message.__name__}.{name}")
             if found is not None:
                 found.sent.add(record.round)
 
-    def _remembers(self) -> bool:
+    def _remembers_requests(self) -> bool:
         """Return whether a host's answer depends on earlier requests."""
         return any(host.state() for host in self._hosts.values())
 
-    def _asked(self, record: Record) -> None:
+    def _note_asked(self, record: Record) -> None:
         message = self._x.method.message(record.kind)
         if any(d.opens is not None for d in message.declarations.values()):
             self._stopped = f"{record.kind} holds what only its recipients can open"
@@ -195,10 +195,10 @@ class _Replay:
                 fields[personal] = value[rows]
             request = codec.decode(codec.encode_fields(fields), message)
             turn = Turn(record.round, record.step, Clients.of(own), record.attempt)
-            reply = self._host(name).handle(request, turn)
+            reply = self._find_host(name).handle(request, turn)
             self._replies[name, record.round, record.step] = (reply, turn.clients)
 
-    def _host(self, name: str) -> Host:
+    def _find_host(self, name: str) -> Host:
         if name not in self._hosts:
             x = self._x
             site = Site(
@@ -214,7 +214,7 @@ class _Replay:
 
     # ------------------------------------------------------------------------- what was recorded
 
-    def _uploaded(self, record: Record) -> None:
+    def _compare_upload(self, record: Record) -> None:
         message = self._x.method.message(record.kind)
         known = self._replies.pop((record.sender, record.round, record.step), None)
         values = record.fields()
@@ -227,23 +227,23 @@ class _Replay:
                 continue
             numbers = Clients.parse(record.clients)
             clean = None if known is None else getattr(known[0], name)
-            self._keep(found, record, numbers, sent, clean)
+            self._keep_residual(found, record, numbers, sent, clean)
             if known is not None and clean is not None and known[1] == numbers:
                 again = self._redraws.of_upload(record, known[0], name)
                 found.redrawn += compare_draws(
-                    again, _units(sent), _clipped(found.rule, clean), found.sigma, found.law
+                    again, _to_units(sent), _clip_values(found.rule, clean), found.sigma, found.law
                 )
         if known is not None and self._x.policy.masks(message):
             self._replies[record.sender, record.round, record.step] = known
 
-    def _keep(
+    def _keep_residual(
         self, found: Residuals, record: Record, clients: Clients, sent: Tensor, clean: Tensor | None
     ) -> None:
-        seen = _units(sent)
+        seen = _to_units(sent)
         if clean is not None:
-            exact = _units(clean)
+            exact = _to_units(clean)
             law = found.law
-            noise = law.normal_scores((seen - _clipped(found.rule, clean)) / found.sigma)
+            noise = law.normal_scores((seen - _clip_values(found.rule, clean)) / found.sigma)
             if found.numbers < MOST_NUMBERS:
                 found.noise.append(noise)
             if has_grid(law):
@@ -268,7 +268,7 @@ class _Replay:
                     found.structural.setdefault(k, []).append(scores)
                     found.rounds.add(record.round)
 
-    def _opened(self, record: Record) -> None:
+    def _compare_sum(self, record: Record) -> None:
         """Compare a masked sum with the sum of what its survivors would have sent."""
         survivors = set(Clients.parse(record.clients).numbers())
         message = self._x.method.message(record.kind.removesuffix(".sum"))
@@ -304,7 +304,7 @@ class _Replay:
         if len(survivors) > 1 and not law.is_gaussian:
             return  # a sum of such noises has another law
         values = [
-            _clipped(rule, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
+            _clip_values(rule, getattr(reply, name))[[k in survivors for k in clients.numbers()]]
             for _, reply, clients in parts
         ]
         exact: Floats = np.sum([own.sum(0) for own in values], axis=0)
@@ -324,7 +324,7 @@ class _Replay:
             found.redrawn += single_draws(again, np.concatenate(values), single)
 
 
-def _units(values: Tensor) -> Floats:
+def _to_units(values: Tensor) -> Floats:
     """Return the values as (clients, rows, width)."""
     array: Floats = values.detach().cpu().double().numpy()
     if array.ndim == 1:
@@ -332,9 +332,9 @@ def _units(values: Tensor) -> Floats:
     return array.reshape(len(array), -1, array.shape[-1]) if array.ndim > 2 else array[:, None]
 
 
-def _clipped(rule: NoisyUpload, sent: Tensor) -> Floats:
+def _clip_values(rule: NoisyUpload, sent: Tensor) -> Floats:
     """Return (clients, rows, width): the values before their noise."""
-    values = _units(sent)
+    values = _to_units(sent)
     norms = unit_norms(values, rule)
     clipped: Floats = values * np.minimum(1.0, rule.clip_l2 / np.maximum(norms, 1e-300))
     return clipped
@@ -343,7 +343,7 @@ def _clipped(rule: NoisyUpload, sent: Tensor) -> Floats:
 # ------------------------------------------------------------------------------------- findings
 
 
-def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
+def _residual_tests(truth: Truth, found: Residuals) -> list[LawTest]:
     tests = []
     if found.noise:
         step = found.law.step / found.sigma
@@ -362,7 +362,7 @@ def _tests(truth: Truth, found: Residuals) -> list[LawTest]:
     return tests
 
 
-def _joint(fields: list[Residuals]) -> list[LawTest]:
+def _joint_tests(fields: list[Residuals]) -> list[LawTest]:
     """Return tests whether fields of the same messages share noise, if each alone is sound. The
     tests count for all of them."""
     parts = [np.concatenate(found.noise) for found in fields if found.noise]
@@ -372,7 +372,7 @@ def _joint(fields: list[Residuals]) -> list[LawTest]:
     return joint_tests([part[:most] for part in parts])
 
 
-def _finding(
+def _make_finding(
     truth: Truth, found: Residuals, stopped: str, seconds: float, tests: list[LawTest]
 ) -> Finding:
     result = LawResult(
@@ -421,10 +421,10 @@ def _finding(
     )
 
 
-def _untold(truth: Truth) -> Iterator[Finding]:
+def _untold_findings(truth: Truth) -> Iterator[Finding]:
     """Yield a finding for noise that lies in the training, which cannot be told from the
     training."""
-    for release in _planned(truth):
+    for release in _planned_releases(truth):
         if release.trained is not None:
             yield Finding(
                 adversary="server",

@@ -70,10 +70,10 @@ class Redraws:
         made."""
         part = (record.sender, reply, Clients.parse(record.clients))
 
-        def draw(noise: NoiseSource | None) -> Floats:
-            return self._sealed(part, record, name, noise)
+        def draw_upload(noise: NoiseSource | None) -> Floats:
+            return self._seal_values(part, record, name, noise)
 
-        return self._draws(reply, name, [part], draw)
+        return self._make_draws(reply, name, [part], draw_upload)
 
     def of_sum(
         self, record: Record, parts: Sequence[Part], name: str, survivors: set[int]
@@ -81,23 +81,23 @@ class Redraws:
         """Return draws of what the survivors add up, (survivors, rows, width) each, and draws from
         seeds that somebody would try."""
 
-        def draw(noise: NoiseSource | None) -> Floats:
+        def draw_sum(noise: NoiseSource | None) -> Floats:
             return np.concatenate(
                 [
-                    self._sealed(part, record, name, noise)[
+                    self._seal_values(part, record, name, noise)[
                         [k in survivors for k in part[2].numbers()]
                     ]
                     for part in parts
                 ]
             )
 
-        again = self._draws(parts[0][1], name, parts, draw)
+        again = self._make_draws(parts[0][1], name, parts, draw_sum)
         if len(again) < LEAST_DRAWS:
             return again, []
         seeds = likely_seeds(self._config.seed)[:SEEDS]
-        return again, [draw(source) for source in guessed_sources(seeds, discrete=True)]
+        return again, [draw_sum(source) for source in guessed_sources(seeds, discrete=True)]
 
-    def _draws(
+    def _make_draws(
         self,
         reply: Message,
         name: str,
@@ -119,7 +119,9 @@ class Redraws:
             again += [draw(hosting.noise_source(self._config)) for _ in range(more)]
         return again
 
-    def _sealed(self, part: Part, record: Record, name: str, noise: NoiseSource | None) -> Floats:
+    def _seal_values(
+        self, part: Part, record: Record, name: str, noise: NoiseSource | None
+    ) -> Floats:
         """Return (clients, rows, width): the noisy values of a host, without masks. Without a
         source of noise, they come from the host's own channel, which seals every message once."""
         host, reply, clients = part

@@ -26,27 +26,27 @@ from securefg.protocol.transcript import Record, read_transcript
 from securefg.settings.methods import MethodSettings
 
 
-def replayed(
+def replay_field(
     truth: Truth, shards: Sequence[Shard], need: Meaning, rounds: int = 1, seed: int | None = None
 ) -> Tensor:
     """Return (clients, …): the field of that meaning, after the clients were asked as in round 1 so
     many times, with nothing coming back."""
-    return replaying(truth, need)(shards, rounds, seed)
+    return make_replayer(truth, need)(shards, rounds, seed)
 
 
-def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
+def make_replayer(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
     """Return `replayed` for many shards. The record is read once."""
-    asked, batched = _requests(truth), truth.experiment.method.batched
+    asked, batched = _requests_maker(truth), truth.experiment.method.batched
 
     def answers(shards: Sequence[Shard], rounds: int = 1, seed: int | None = None) -> Tensor:
         if len(shards) > 1 and not batched:  # every client has a host of its own
             return torch.cat([answers([shard], rounds, seed) for shard in shards])
-        host = truth.experiment.method.make_host(_site(truth, tuple(shards), seed))
+        host = truth.experiment.method.make_host(_shard_site(truth, tuple(shards), seed))
         clients = Clients.of([shard.client for shard in shards])
         found: Tensor | None = None
         for number in range(1, rounds + 1):
             turn = Turn(round=number, step=1, clients=clients)
-            found = _wanted(truth, host, turn, need, asked(clients))
+            found = _ask_until_field(truth, host, turn, need, asked(clients))
         if found is None:
             raise CannotAttack(f"{need.words}: no request of round 1 makes a client upload it")
         return found
@@ -54,7 +54,7 @@ def replaying(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
     return answers
 
 
-def replying(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, Tensor]]]:
+def make_replier(truth: Truth) -> Callable[[Shard], list[tuple[type[Message], str, Tensor]]]:
     """Return a function that gives all private arrays a client with a shard sends in round 1, by
     message and field, without their axis of clients."""
     replies = whole_replies(truth)
@@ -78,17 +78,17 @@ def private_arrays(reply: Message) -> dict[str, Tensor]:
 def whole_replies(truth: Truth) -> Callable[[Shard], list[Message]]:
     """Return a function that gives the replies of a client with a shard to every request of round
     1."""
-    asked = _requests(truth)
+    asked = _requests_maker(truth)
 
     def replies(shard: Shard) -> list[Message]:
-        host = truth.experiment.method.make_host(_site(truth, (shard,), None))
+        host = truth.experiment.method.make_host(_shard_site(truth, (shard,), None))
         turn = Turn(round=1, step=1, clients=Clients.of([shard.client]))
         return [host.handle(request, turn) for request in asked(turn.clients)]
 
     return replies
 
 
-def _wanted(
+def _ask_until_field(
     truth: Truth, host: Host, turn: Turn, need: Meaning, requests: Sequence[Message]
 ) -> Tensor | None:
     """Ask until the wanted field comes."""
@@ -101,11 +101,11 @@ def _wanted(
     return None
 
 
-def _requests(truth: Truth) -> Callable[[Clients], list[Message]]:
+def _requests_maker(truth: Truth) -> Callable[[Clients], list[Message]]:
     """Return the requests by the clients that are asked. They are made once if all clients are
     asked alike."""
     records = _first_requests(truth)
-    addressed = partial(_addressed, truth, records)
+    addressed = partial(_address_records, truth, records)
     if any(record.personal for record in records):
         return addressed
     alike = addressed(Clients.of([]))
@@ -130,7 +130,7 @@ def _first_requests(truth: Truth) -> list[Record]:
     return requests
 
 
-def _addressed(truth: Truth, records: Sequence[Record], clients: Clients) -> list[Message]:
+def _address_records(truth: Truth, records: Sequence[Record], clients: Clients) -> list[Message]:
     """Return the requests step by step, with these clients' rows if rows are addressed."""
     steps: dict[int, tuple[str, dict[str, Tensor | Scalar]]] = {}
     for record in records:
@@ -151,7 +151,7 @@ def _addressed(truth: Truth, records: Sequence[Record], clients: Clients) -> lis
     ]
 
 
-def _site(truth: Truth, shards: tuple[Shard, ...], seed: int | None) -> Site[MethodSettings]:
+def _shard_site(truth: Truth, shards: tuple[Shard, ...], seed: int | None) -> Site[MethodSettings]:
     config = truth.config
     own = derive_seed(config.seed, "clients") if seed is None else seed
     return Site(shards, config.method, config.training, own, torch.device("cpu"))

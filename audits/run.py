@@ -21,14 +21,14 @@ from attacks import get_attack
 from attacks.base import CannotAttack
 from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
-from audits.coverage import cells_of, not_asked, unread, untaken
+from audits.coverage import cells_of, not_asked, unread_findings, untaken_findings
 from audits.findings.file import FindingsFile
 from audits.findings.record import WORST_FIRST, Finding, Verdict
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import has_closed_form
 from audits.plan import PROMISES, Plan, Task, adversaries_of
 from audits.player import Audited, Player
-from audits.promises import Checks, promises
+from audits.promises import Checks, list_checks
 from audits.settings import audit_settings
 from audits.truth import Truth
 from securefg.foundation.lock import owned
@@ -68,18 +68,18 @@ def audit(
     controls  where the run without its defences is kept, by default in the run's own folder
     """
     with owned(path):
-        return _audit(path, plan, told, controls)
+        return _audit_truth(path, plan, told, controls)
 
 
-def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
+def _audit_truth(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     torch.set_num_threads(1)
     if is_foreign(path):
-        foreign = ForeignTruth.of(path)
+        foreign = ForeignTruth.from_path(path)
         plan.check_clients(foreign.exchange.clients)
         about = {"name": foreign.exchange.name, "method": foreign.method_name}
         return Auditing(foreign, plan, path / "audit", about, told).carry_out(
             {PROMISES: lambda: foreign_promises(foreign)},
-            lambda rounds: foreign.control(),
+            lambda rounds: foreign.undefended_truth(),
             foreign.defended,
         )
     recorded = Truth.of(RunFolder.open(path))
@@ -93,7 +93,7 @@ def _audit(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     }
     root = controls or truth.folder.path / "audit" / "control"
     return Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
-        promises(truth, plan.trials, plan.seed, plan.thorough),
+        list_checks(truth, plan.trials, plan.seed, plan.thorough),
         lambda rounds: control_of(truth, rounds, root),
         is_defended(truth.experiment.policy),
     )
@@ -110,7 +110,7 @@ class Auditing:
         settings = audit_settings(stored, plan.overrides)
         self._smallest, self._seconds = settings.leak_threshold, settings.attack_seconds
         self._file = FindingsFile.begin(
-            folder, about, anew=plan.whole, asked=plan.asked, terms=plan.terms(settings)
+            folder, about, anew=plan.whole, asked=plan.asked, terms=plan.audit_terms(settings)
         )
         self._result = Audit()
         self._unmet: list[Finding] = []
@@ -123,13 +123,13 @@ class Auditing:
     ) -> Audit:
         """Check the promises, play all attacks, and return what was found."""
         player = Player(self._truth, self._plan.seed, self._smallest, defended)
-        tasks = list(self._tasks(player))
-        self._keep(self._unmet)
+        tasks = list(self._list_tasks(player))
+        self._keep_findings(self._unmet)
         total = len(tasks) + 1
         if self._plan.promises:
             self._told("promises", 0, total)
             for name, check in checks.items():
-                self._check(name, check)
+                self._run_check(name, check)
         if isinstance(self._truth, Truth):
             unit = self._truth.config.privacy.unit
             player.is_checked = are_promises_kept(self._file.findings, unit)
@@ -139,58 +139,58 @@ class Auditing:
             tasks += self._play_all(player, closed, leave_measured=True)
         if tasks and defended:
             self._told("positive control: the run without its defences", 0, total)
-            player.control = self._control(control, max(task.attack.rounds for task in tasks))
+            player.control = self._run_control(control, max(task.attack.rounds for task in tasks))
         self._play_all(player, tasks)
-        self._cover()
+        self._cover_rest()
         self._file.close(self._result.scores)
         self._result.findings = self._file.told
         return self._result
 
-    def _tasks(self, player: Player) -> Iterator[Task]:
+    def _list_tasks(self, player: Player) -> Iterator[Task]:
         """Yield the attacks to run. Attacks whose needs are not met go to `_unmet`."""
         for name, error in self._plan.broken.items():
-            self._fail(name, "-", error)
+            self._keep_failure(name, "-", error)
         for attack in self._plan.attacks:
-            reason = self._truth.spoken.unmet(attack)
+            reason = self._truth.spoken.unmet_need(attack)
             if reason is not None:
-                self._unmet.append(player.unmet(Task(attack, "-"), reason))
+                self._unmet.append(player.unmet_finding(Task(attack, "-"), reason))
                 continue
             chosen = list(adversaries_of(self._plan, attack))
             if not chosen and self._plan.only:
                 whose = " or ".join(sorted(attack.adversaries))
                 for place in self._plan.adversaries:
                     told = f"it is mounted by {whose}"
-                    self._unmet.append(player.unmet(Task(attack, place), told))
+                    self._unmet.append(player.unmet_finding(Task(attack, place), told))
             for adversary in chosen:
-                yield from self._applicable(player, Task(attack, adversary))
+                yield from self._applicable_task(player, Task(attack, adversary))
 
-    def _applicable(self, player: Player, task: Task) -> Iterator[Task]:
+    def _applicable_task(self, player: Player, task: Task) -> Iterator[Task]:
         try:
             reason = task.attack.applies_to(player.view(self._truth, task.adversary))
         except CannotAttack as error:
             reason = str(error)
         except Exception as error:
-            self._fail(task.attack.name, task.adversary, error)
+            self._keep_failure(task.attack.name, task.adversary, error)
             return
         if reason is None:
             yield task
         else:
-            self._unmet.append(player.unmet(task, reason))
+            self._unmet.append(player.unmet_finding(task, reason))
 
-    def _check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
+    def _run_check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
         """Run a check and replace all its earlier findings. The check may have others now, or
         none."""
         for _, found in side_by_side(lambda _: list(make()), [name], 1, self._seconds):
             if isinstance(found, Exception):
-                found = [self._failure(name, "-", found)]
+                found = [self._make_failure(name, "-", found)]
             self._file.add(found, check=name)
 
-    def _control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
+    def _run_control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
         name, found, failed = "positive_control", None, []
         try:
             found = make(rounds)
         except Exception as error:
-            failed = [self._failure(name, "-", error)]
+            failed = [self._make_failure(name, "-", error)]
         self._file.add(failed, check=name)
         return found
 
@@ -205,22 +205,22 @@ class Auditing:
             played = side_by_side(player.play, tasks, self._plan.jobs, self._seconds)
             for number, (task, found) in enumerate(played, 1):
                 if isinstance(found, Exception):
-                    self._fail(task.attack.name, task.adversary, found)
+                    self._keep_failure(task.attack.name, task.adversary, found)
                 elif leave_measured and found[0].gain is not None and found[0].basis == "measured":
                     left.append(task)
                 else:
                     finding, scores = found
-                    self._keep([finding])
+                    self._keep_findings([finding])
                     self._result.scores |= scores
                     if finding.failed:
                         self._result.failed.append((finding.attack, finding.because))
                 self._told(task.attack.name, number, len(tasks) + 1)
         return left
 
-    def _fail(self, attack: str, adversary: str, error: Exception) -> None:
-        self._keep([self._failure(attack, adversary, error)])
+    def _keep_failure(self, attack: str, adversary: str, error: Exception) -> None:
+        self._keep_findings([self._make_failure(attack, adversary, error)])
 
-    def _failure(self, attack: str, adversary: str, error: Exception) -> Finding:
+    def _make_failure(self, attack: str, adversary: str, error: Exception) -> Finding:
         if isinstance(error, TookTooLong):
             said = f"{error} (audit.attack_seconds)"
         else:
@@ -229,13 +229,13 @@ class Auditing:
         self._result.failed.append((attack, said))
         known = [found for found in self._plan.attacks if found.name == attack]
         cells = cells_of(known[0], adversary) if known else ()
-        failed = _failed(self._truth.method_name, attack, adversary, said)
+        failed = _failed_finding(self._truth.method_name, attack, adversary, said)
         return failed.model_copy(update={"cells": cells})
 
-    def _keep(self, findings: Iterable[Finding]) -> None:
+    def _keep_findings(self, findings: Iterable[Finding]) -> None:
         self._file.add(findings)
 
-    def _cover(self) -> None:
+    def _cover_rest(self) -> None:
         """Add findings about everything that no stored finding covers, over all that this folder
         was asked."""
         played = [f for f in self._file.findings if f.measured and f.gain is not None]
@@ -251,14 +251,14 @@ class Auditing:
         asked = {(f.attack, f.adversary) for f in self._file.findings}
         self._file.replace_coverage(
             [
-                *unread(self._truth.spoken, read, method),
-                *untaken(whose, method),
+                *unread_findings(self._truth.spoken, read, method),
+                *untaken_findings(whose, method),
                 *not_asked(self._truth.spoken, asked, method),
             ]
         )
 
 
-def _failed(method: str, attack: str, adversary: str, reason: str) -> Finding:
+def _failed_finding(method: str, attack: str, adversary: str, reason: str) -> Finding:
     return Finding(
         adversary=adversary,
         attack=attack,

@@ -34,7 +34,7 @@ from torch import Tensor
 from attacks.base import CannotAttack
 from attacks.membership import links_of, said_around
 from attacks.questions import Shadows
-from audits.rehearsals.throwaway import federate, new_truth, throwaway
+from audits.rehearsals.throwaway import federate_rounds, new_truth, throwaway_config
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.errors import DataError
@@ -103,33 +103,33 @@ def _shadows_of(truth: Truth, targets: NDArray[np.int64]) -> Shadows:
     """Return the shadows in the order of the targets, from the audit's folder where they are."""
     recipe, ordered, kind = recipe_of(truth), np.sort(targets), truth.config.audit.shadows
     labels = truth.graph.labels.numpy()[targets]
-    name = f"{kind}-{_hash(recipe, truth.graph, ordered)}.npz"
+    name = f"{kind}-{_recipe_hash(recipe, truth.graph, ordered)}.npz"
     path = truth.folder.path / "audit" / "shadows" / name
-    arrays = _load(path) or _stored(path, _trained(truth, ordered, recipe))
+    arrays = _load_arrays(path) or _store_arrays(path, _train_shadows(truth, ordered, recipe))
     place = np.searchsorted(ordered, targets)
     return Shadows(
         arrays["logits"][:, place], arrays["member"][:, place], labels, arrays["around"][:, place]
     )
 
 
-def _trained(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Arrays:
+def _train_shadows(truth: Truth, targets: NDArray[np.int64], recipe: Recipe) -> Arrays:
     if truth.config.audit.shadows == "model":
         return train_shadows(truth.graph, targets, recipe, truth.device)
     labels = truth.graph.labels.numpy()[targets]
-    return train_method_shadows(truth, targets, halves(labels, recipe.count, recipe.seed))
+    return train_method_shadows(truth, targets, random_halves(labels, recipe.count, recipe.seed))
 
 
 def train_shadows(
     graph: Graph, targets: NDArray[np.int64], recipe: Recipe, device: torch.device
 ) -> Arrays:
     """Train the shadows, a batch per group, one after the other, and return what they say."""
-    members = halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
+    members = random_halves(graph.labels.numpy()[targets], recipe.count, recipe.seed)
     links = links_of(targets, graph.edge_index.numpy(), graph.num_nodes)
     logits, around = [], []
     for start in range(0, recipe.count, GROUP):
         chosen = torch.zeros(len(members[start : start + GROUP]), graph.num_nodes, dtype=torch.bool)
         chosen[:, targets] = torch.from_numpy(members[start : start + GROUP])
-        answers = _group(graph, chosen, recipe, start, device).cpu().numpy()
+        answers = _train_group(graph, chosen, recipe, start, device).cpu().numpy()
         logits.append(answers[:, targets])
         around += [said_around(one, links, targets) for one in answers]
     return {
@@ -139,7 +139,7 @@ def train_shadows(
     }
 
 
-def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
+def random_halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_]:
     """Return (count, n): for every shadow, a random half of every class. A coin decides about odd
     members."""
     stream = numpy_stream(seed, "shadow members")
@@ -151,14 +151,14 @@ def halves(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.bool_
     return member
 
 
-def _group(
+def _train_group(
     graph: Graph, member: Tensor, recipe: Recipe, start: int, device: torch.device
 ) -> Tensor:
     shape, whole, features = gcn_inputs(graph, recipe.hidden, device)
     stream = torch_stream(recipe.seed, "shadow", start)
     vectors = torch.stack([shape.initial(stream) for _ in member])
     networks = BatchedGcns(shape, vectors.to(device), recipe.lr, recipe.weight_decay)
-    edges = thinned(graph, recipe.edges_left_out, stream)
+    edges = thin_edges(graph, recipe.edges_left_out, stream)
     networks.train(
         recipe.epochs,
         normalized_adjacency(edges, graph.num_nodes).to(device),
@@ -166,12 +166,14 @@ def _group(
         graph.labels.to(device),
         member.to(device),
         recipe.dropout,
-        _on(device, stream, recipe.seed, start),
+        _stream_on(device, stream, recipe.seed, start),
     )
     return networks.logits(whole, features)
 
 
-def _on(device: torch.device, stream: torch.Generator, seed: int, start: int) -> torch.Generator:
+def _stream_on(
+    device: torch.device, stream: torch.Generator, seed: int, start: int
+) -> torch.Generator:
     """Return the stream for dropout. On the CPU the stream goes on, and any other device has a
     stream of its own."""
     if device.type == "cpu":
@@ -179,7 +181,7 @@ def _on(device: torch.device, stream: torch.Generator, seed: int, start: int) ->
     return torch_stream(seed, "shadow dropout", start, device=str(device))
 
 
-def thinned(graph: Graph, share: float, stream: torch.Generator) -> Tensor:
+def thin_edges(graph: Graph, share: float, stream: torch.Generator) -> Tensor:
     """Return the edges without a random share of them. Both directions of an edge go together."""
     source, target = graph.edge_index
     low, high = torch.minimum(source, target), torch.maximum(source, target)
@@ -188,7 +190,7 @@ def thinned(graph: Graph, share: float, stream: torch.Generator) -> Tensor:
     return graph.edge_index[:, kept[edge]]
 
 
-def _hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
+def _recipe_hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
     digest = hashlib.sha256(json.dumps([VERSION, GROUP, vars(recipe)]).encode())
     for tensor in (graph.features, graph.edge_index, graph.labels):
         digest.update(tensor.contiguous().numpy().tobytes())
@@ -196,7 +198,7 @@ def _hash(recipe: Recipe, graph: Graph, targets: NDArray[np.int64]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load(path: Path) -> Arrays | None:
+def _load_arrays(path: Path) -> Arrays | None:
     if not path.is_file():
         return None
     try:
@@ -206,7 +208,7 @@ def _load(path: Path) -> Arrays | None:
     return arrays if arrays.keys() >= NAMES else None
 
 
-def _stored(path: Path, arrays: Arrays) -> Arrays:
+def _store_arrays(path: Path, arrays: Arrays) -> Arrays:
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     np.savez(buffer, logits=arrays["logits"], member=arrays["member"], around=arrays["around"])
@@ -234,7 +236,7 @@ def train_method_shadows(
     links = links_of(targets, truth.graph.edge_index.numpy(), truth.graph.num_nodes)
     logits, around = [], []
     for number, member in enumerate(members):
-        answers = _answers(truth, targets, member, number)
+        answers = _shadow_answers(truth, targets, member, number)
         logits.append(answers[targets])
         around.append(said_around(answers, links, targets))
     return {
@@ -244,13 +246,13 @@ def train_method_shadows(
     }
 
 
-def _answers(
+def _shadow_answers(
     truth: Truth, targets: NDArray[np.int64], member: NDArray[np.bool_], number: int
 ) -> NDArray[np.float32]:
-    experiment = redrawn(truth.experiment, targets, member, number)
+    experiment = redraw_experiment(truth.experiment, targets, member, number)
     rounds = int(truth.folder.summary().best_round)
     with tempfile.TemporaryDirectory(prefix="securefg-shadow-") as folder:
-        shadow = federate(experiment, new_truth(experiment, Path(folder)).folder, rounds)
+        shadow = federate_rounds(experiment, new_truth(experiment, Path(folder)).folder, rounds)
         if shadow.refused:
             raise CannotAttack(f"a shadow of the method was refused: {shadow.refused[0]}")
         found = shadow.truth.answers
@@ -259,7 +261,7 @@ def _answers(
     return answers
 
 
-def redrawn(
+def redraw_experiment(
     experiment: Experiment, targets: NDArray[np.int64], member: NDArray[np.bool_], number: int
 ) -> Experiment:
     """Return the experiment from another seed, with these of the targets in training."""
@@ -268,12 +270,12 @@ def redrawn(
     seed = derive_seed(x.config.seed, "shadow", number)
     return replace(
         x,
-        config=throwaway(x.config).model_copy(update={"seed": seed}),
+        config=throwaway_config(x.config).model_copy(update={"seed": seed}),
         public=replace(x.public, seed=derive_seed(seed, "server")),
-        union=_training(x.union, train),
-        shards=[replace(s, graph=_training(s.graph, train[s.node_ids])) for s in x.shards],
+        union=_with_training(x.union, train),
+        shards=[replace(s, graph=_with_training(s.graph, train[s.node_ids])) for s in x.shards],
     )
 
 
-def _training(graph: Graph, train: torch.Tensor) -> Graph:
+def _with_training(graph: Graph, train: torch.Tensor) -> Graph:
     return replace(graph, split=replace(graph.split, train=train))

@@ -17,7 +17,7 @@ import torch
 
 from audits.answer.build import facts_of_config
 from audits.answer.model import RunFacts
-from audits.books import Said, as_planned, crossed, headers, worst_of
+from audits.books import Said, as_planned, compare_crossed, read_headers, worst_of
 from audits.control_runs import is_defended
 from audits.findings.record import Finding, Verdict
 from audits.mechanisms.audit import audit_experiment
@@ -90,7 +90,7 @@ def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: Non
     with owned(truth.folder.path):
         torch.set_num_threads(1)
         return Auditing(truth, asked, truth.folder.path / "audit", about, told).carry_out(
-            _promises(truth, plan), lambda rounds: None, is_defended(truth.experiment.policy)
+            _site_checks(truth, plan), lambda rounds: None, is_defended(truth.experiment.policy)
         )
 
 
@@ -130,7 +130,7 @@ def site_truth(kit: Path) -> SiteTruth:
 def site_experiment(job: Job, own: list[Shard]) -> Experiment:
     """This site's nodes at their places in the whole, and nothing at others' places; of what the
     method entitles its server to, a site has nothing."""
-    config, union, sizes = job.parsed(), _placed(own, job), job.sizes
+    config, union, sizes = job.parsed(), _place_nodes(own, job), job.sizes
     held = {shard.client: shard for shard in own}
     nobody = torch.zeros(0, dtype=torch.int64)
     nodes = [held[k].node_ids if k in held else nobody for k in range(sizes.num_clients)]
@@ -163,7 +163,7 @@ class _HereAndNowhere(Partition):
         """Clients without nodes are allowed here alone."""
 
 
-def _placed(own: list[Shard], job: Job) -> Graph:
+def _place_nodes(own: list[Shard], job: Job) -> Graph:
     """All own nodes under their global ids; every other node is there, and nothing is on it."""
     first, count = own[0].graph, job.sizes.num_nodes
     features = torch.zeros(count, *first.features.shape[1:])
@@ -196,10 +196,10 @@ def _placed(own: list[Shard], job: Job) -> Graph:
     )
 
 
-def _promises(truth: SiteTruth, plan: Plan) -> Checks:
+def _site_checks(truth: SiteTruth, plan: Plan) -> Checks:
     return {
-        "integrity": lambda: [_integrity(truth)],
-        "books": lambda: [_books(truth)],
+        "integrity": lambda: [_check_integrity(truth)],
+        "books": lambda: [_check_books(truth)],
         "mechanisms": lambda: [
             mechanism_finding(truth, result, 0.0)
             for result in audit_experiment(truth.experiment, plan.trials, plan.seed)
@@ -208,7 +208,7 @@ def _promises(truth: SiteTruth, plan: Plan) -> Checks:
     }
 
 
-def _integrity(truth: SiteTruth) -> Finding:
+def _check_integrity(truth: SiteTruth) -> Finding:
     """Return whether the record is the one that was made. A killed process may leave the beginning
     of one more message, which proves nothing: whoever takes whole messages away at the end leaves
     no trace in the chain either, and the books name what is missing."""
@@ -229,12 +229,12 @@ def _integrity(truth: SiteTruth) -> Finding:
     )
 
 
-def _books(truth: SiteTruth) -> Finding:
+def _check_books(truth: SiteTruth) -> Finding:
     """What left, message by message, against the site's books and the plan in its kit."""
     method, releases = truth.experiment.method, list(truth.releases)
-    records = list(headers(method, truth.folder.transcript))
+    records = list(read_headers(method, truth.folder.transcript))
     said: list[Said] = [
-        *crossed(method, records, releases, truth.attempts),
+        *compare_crossed(method, records, releases, truth.attempts),
         *as_planned(truth.experiment, releases, truth.attempts),
     ]
     alike = f"{len(releases)} releases are booked, planned and recorded alike"

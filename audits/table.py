@@ -18,7 +18,7 @@ COLOUR = {
 }
 
 
-def escape(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return a text of a folder so that it neither styles nor steers the terminal."""
     return markup.escape(printable(text))
 
@@ -43,8 +43,10 @@ def not_measured_table(findings: list[Finding]) -> Table:
         table.add_column(name, overflow="fold")
     for finding in sorted((f for f in findings if not f.measured), key=_unmet_order):
         about = finding.metric if finding.attack == "unread_field" else finding.attack
-        by = "" if finding.adversary == "-" else escape(finding.adversary)
-        table.add_row(escape(about.replace("_", " ")), by, escape(finding.because), style="yellow")
+        by = "" if finding.adversary == "-" else escape_text(finding.adversary)
+        table.add_row(
+            escape_text(about.replace("_", " ")), by, escape_text(finding.because), style="yellow"
+        )
     return table
 
 
@@ -58,13 +60,13 @@ def _in_columns(findings: list[Finding]) -> Table:
         table.add_column(name, overflow="fold")
     for finding in findings:
         table.add_row(
-            _verdict(finding),
-            escape(finding.adversary),
-            escape(finding.attack.replace("_", " ")),
-            _value(finding),
+            _verdict_markup(finding),
+            escape_text(finding.adversary),
+            escape_text(finding.attack.replace("_", " ")),
+            _value_text(finding),
             "" if finding.prior is None else f"{finding.prior.value:.3f}",
-            "" if finding.gain is None else f"{_interval(finding.gain)} {finding.basis}",
-            escape(_why(finding)),
+            "" if finding.gain is None else f"{_interval_text(finding.gain)} {finding.basis}",
+            escape_text(_reason_text(finding)),
         )
     return table
 
@@ -74,33 +76,33 @@ def _in_paragraphs(findings: list[Finding]) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("adversary, attack, gain over the prior, and why")
     for finding in findings:
-        who = "" if finding.adversary == "-" else f"{escape(finding.adversary)}, "
-        gain = "" if finding.gain is None else f"  {_interval(finding.gain)} {finding.basis}"
-        reached = _value(finding)
+        who = "" if finding.adversary == "-" else f"{escape_text(finding.adversary)}, "
+        gain = "" if finding.gain is None else f"  {_interval_text(finding.gain)} {finding.basis}"
+        reached = _value_text(finding)
         if reached and finding.prior is not None:
             reached = f"{reached} against {finding.prior.value:.3f} by the prior"
-        told = "; ".join(filter(None, (reached, escape(_why(finding)))))
-        head = f"[bold]{who}{escape(finding.attack.replace('_', ' '))}[/]{gain}"
-        table.add_row(_verdict(finding), f"{head}\n{told}")
+        told = "; ".join(filter(None, (reached, escape_text(_reason_text(finding)))))
+        head = f"[bold]{who}{escape_text(finding.attack.replace('_', ' '))}[/]{gain}"
+        table.add_row(_verdict_markup(finding), f"{head}\n{told}")
     return table
 
 
-def _verdict(finding: Finding) -> str:
+def _verdict_markup(finding: Finding) -> str:
     return f"[{COLOUR[finding.verdict]}]{finding.verdict.replace('_', ' ').lower()}[/]"
 
 
-def _why(finding: Finding) -> str:
+def _reason_text(finding: Finding) -> str:
     leaks = finding.gain and finding.verdict is Verdict.LEAK
     why = finding.metric if leaks else finding.because
     return "; ".join(filter(None, (why, finding.provenance)))
 
 
-def _value(finding: Finding) -> str:
+def _value_text(finding: Finding) -> str:
     if finding.epsilon_lower is not None:
         claimed = "-" if finding.epsilon_claimed is None else f"{finding.epsilon_claimed:.3g}"
         return f"ε ≥ {finding.epsilon_lower:.3g} (claimed {claimed})"
     return "" if finding.value is None else f"{finding.value.value:.3f}"
 
 
-def _interval(gain: Interval) -> str:
+def _interval_text(gain: Interval) -> str:
     return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]".replace("[", r"\[")

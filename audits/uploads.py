@@ -140,7 +140,7 @@ class Host:
             numbers += -(-rows * width // least) * least
         return self.group * numbers
 
-    def enrol(self, trials: int, messages: int = 1) -> list[tuple[int, int]]:
+    def enrol_clients(self, trials: int, messages: int = 1) -> list[tuple[int, int]]:
         """Return new clients for so many trials, in chunks of (first client, trials), a message
         each."""
         step = max(1, min(-(-trials // messages), CHUNK_NUMBERS // self.numbers_per_trial))
@@ -151,7 +151,7 @@ class Host:
             self.next_client += count * self.group
         return chunks
 
-    def emit(
+    def emit_views(
         self, units: Mapping[str, Floats], enrolled: list[tuple[int, int]], round: int
     ) -> tuple[Emission, Emission]:
         """Return what is seen of the trials, and what a companion saw of its own upload.
@@ -161,11 +161,11 @@ class Host:
         parts, start = [], 0
         for first, count in enrolled:
             chunk = {name: values[start : start + count] for name, values in units.items()}
-            parts.append(self._emit(chunk, first, count, round))
+            parts.append(self._emit_chunk(chunk, first, count, round))
             start += count
-        return _joined([seen for seen, _ in parts]), _joined([own for _, own in parts])
+        return _join_parts([seen for seen, _ in parts]), _join_parts([own for _, own in parts])
 
-    def _emit(
+    def _emit_chunk(
         self, units: Mapping[str, Floats], first: int, trials: int, round: int
     ) -> tuple[Emission, Emission]:
         clients = Clients(((first, first + trials * self.group),))
@@ -176,10 +176,10 @@ class Host:
         for release in self.releases:
             values = getattr(arrived, release.field)
             shape = (trials, self.group, *self.shape(release))
-            seen[release.field], own[release.field] = self._read(release, values, shape)
+            seen[release.field], own[release.field] = self._read_release(release, values, shape)
         return seen, own
 
-    def _read(
+    def _read_release(
         self, release: PlannedRelease, values: Tensor, shape: tuple[int, ...]
     ) -> tuple[Floats, Floats]:
         masked = self.policy.mask(release.message, release.field)
@@ -209,13 +209,13 @@ class Host:
             inner = (rows, width) if _has_rows(release) else (width,)
             filled[release.field] = torch.from_numpy(array.reshape(trials * self.group, *inner))
         others = {
-            name: self._blank(name, trials * self.group, round)
+            name: self._blank_value(name, trials * self.group, round)
             for name in self.message.declarations
             if name not in filled
         }
         return self.message(**filled, **others)
 
-    def _blank(self, name: str, count: int, round: int) -> Value:
+    def _blank_value(self, name: str, count: int, round: int) -> Value:
         if name in self.message.optional:
             return None
         kind = next(iter(self.message.types[name]))
@@ -245,5 +245,5 @@ def _has_rows(release: PlannedRelease) -> bool:
     return release.num_rows > 1 or release.declaration.rows is not None
 
 
-def _joined(parts: list[Emission]) -> Emission:
+def _join_parts(parts: list[Emission]) -> Emission:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -93,13 +93,13 @@ class Evidence:
         return self.tail is not None and self.tail < STANDS_OUT
 
 
-def judge(found: Evidence) -> tuple[Verdict, str]:
+def judge_gain(found: Evidence) -> tuple[Verdict, str]:
     """Return the verdict on a measured gain, and why."""
     gain = found.gain
     if not found.null_at_chance:
         return (
             Verdict.INCONCLUSIVE,
-            f"{_figures(found)}, but the null control is off chance: the attack gains as much "
+            f"{_figures_text(found)}, but the null control is off chance: the attack gains as much "
             "without the run's messages, so the measurement is not sound",
         )
     failed = (
@@ -111,7 +111,7 @@ def judge(found: Evidence) -> tuple[Verdict, str]:
     if gain.low > 0 and not _is_rounding(gain):
         verdict, why = _above_zero(found)
         return verdict, why + failed
-    silent = _silence(found)
+    silent = _judge_silence(found)
     if failed:
         return Verdict.INCONCLUSIVE, silent[1] + failed
     return silent
@@ -130,18 +130,18 @@ def judge_computed(form: ClosedForm, smallest: float) -> tuple[Verdict, str]:
 
 
 def _above_zero(found: Evidence) -> tuple[Verdict, str]:
-    said, least = _figures(found), min(found.smallest, LARGEST_TRACE)
+    said, least = _figures_text(found), min(found.smallest, LARGEST_TRACE)
     if found.gain.value >= least:
         return Verdict.LEAK, said
     if found.stands_out:
-        return Verdict.LEAK, f"{said}, and {_exposed(found)}"
+        return Verdict.LEAK, f"{said}, and {_exposed_text(found)}"
     return Verdict.TRACE, f"{said}: less than {least:g} (audit.leak_threshold)"
 
 
-def _silence(found: Evidence) -> tuple[Verdict, str]:
+def _judge_silence(found: Evidence) -> tuple[Verdict, str]:
     """Return what a gain that reaches 0 says."""
     gain, hidden = found.gain, _could_hide(found.gain)
-    powerless = _powerless(found, hidden)
+    powerless = _powerless_reason(found, hidden)
     if powerless:
         return Verdict.INCONCLUSIVE, powerless
     assert found.control is not None
@@ -160,7 +160,7 @@ def _silence(found: Evidence) -> tuple[Verdict, str]:
     if gain.high >= found.control.value:
         return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"
     if found.stands_out:
-        return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed(found)}"
+        return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed_text(found)}"
     return (
         Verdict.NOT_DETECTED,
         f"no gain of {found.smallest:g} or more over the prior ({gain.low:+.3f} to "
@@ -168,20 +168,20 @@ def _silence(found: Evidence) -> tuple[Verdict, str]:
     )
 
 
-def _figures(found: Evidence) -> str:
+def _figures_text(found: Evidence) -> str:
     gain = found.gain
     return (
-        f"{found.value.value:.3f}, {_signed(gain.value)} over the prior ({_signed(gain.low)} to "
-        f"{_signed(gain.high)})"
+        f"{found.value.value:.3f}, {_with_sign(gain.value)} over the prior ("
+        f"{_with_sign(gain.low)} to {_with_sign(gain.high)})"
     )
 
 
-def _signed(value: float) -> str:
+def _with_sign(value: float) -> str:
     """Return three decimals of a number, or two digits if these would be 0.000."""
     return f"{value:+.3f}" if abs(value) >= SHOWN or value == 0 else f"{value:+.2g}"
 
 
-def _exposed(found: Evidence) -> str:
+def _exposed_text(found: Evidence) -> str:
     return (
         f"the ten most exposed targets stand out: chance puts them there with a probability of "
         f"{found.tail:.2g}"
@@ -194,7 +194,7 @@ def _could_hide(gain: Interval) -> str:
     return f"a gain of up to {gain.high:+.3f} could hide here"
 
 
-def _powerless(found: Evidence, hidden: str) -> str:
+def _powerless_reason(found: Evidence, hidden: str) -> str:
     """Return why silence says nothing: noise was left on, or the attack was not shown to work. The
     text is empty otherwise."""
     gain, control = found.gain, found.control

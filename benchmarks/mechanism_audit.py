@@ -23,7 +23,7 @@ from torch import Tensor
 
 from audits.guesses import Repeatable
 from audits.mechanisms.audit import audit_experiment, audit_releases
-from audits.mechanisms.results import MechanismResult, violations
+from audits.mechanisms.results import MechanismResult, failed_checks
 from audits.uploads import open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
@@ -108,7 +108,7 @@ def sound(audits: int, trials: int, first_seed: int) -> None:
             first = first_seed + total
             for seed in range(first, first + each):  # no two audits draw the same
                 results = audit_releases(policy, planned, seeded(seed), trials, seed)
-                found = violations(results)
+                found = failed_checks(results)
                 if found:
                     print(f"| {name} | {epsilon:g} | seed {seed} | {found} | |", flush=True)
                 flagged += bool(found)

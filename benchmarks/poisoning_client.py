@@ -33,8 +33,8 @@ from attacks.models import layout_of, sent_models
 from attacks.questions import OthersMembers
 from audits.games import make_game
 from audits.games.base import Game
-from audits.metrics import auc
-from audits.rehearsals.throwaway import federate, new_truth, throwaway
+from audits.metrics import area_under_curve
+from audits.rehearsals.throwaway import federate_rounds, new_truth, throwaway_config
 from audits.truth import Truth
 from securefg.methods.fedgl.algorithm import Client
 from securefg.protocol.codec import Turn
@@ -62,14 +62,14 @@ LIES: dict[str, Lie | None] = {
 def played(seed: int, lie: Lie | None, settings: Sequence[str]) -> tuple[float, float]:
     """AUC of the attack, and of the last model's loss."""
     config = load_config(Path("configs/quickstart.yaml"), (*SETTINGS, f"seed={seed}", *settings))
-    x, honest = prepare(throwaway(config)), Client.handle
+    x, honest = prepare(throwaway_config(config)), Client.handle
     with tempfile.TemporaryDirectory() as folder:
         truth = new_truth(x, Path(folder))
         game = make_game(MEMBERSHIP_BROADCASTS.question, truth, CLIENT, np.random.default_rng(0))
         try:
             if lie is not None:
                 Client.handle = poisoned(honest, lie, truth, game)  # type: ignore[method-assign]
-            seen = federate(x, truth.folder, ROUNDS).truth.view(CLIENT)
+            seen = federate_rounds(x, truth.folder, ROUNDS).truth.view(CLIENT)
         finally:
             Client.handle = honest  # type: ignore[method-assign]
     guess = MEMBERSHIP_BROADCASTS.run(seen, game.question, np.random.default_rng(0))
@@ -101,7 +101,7 @@ def looked_at(layout: Layout, game: Game) -> tuple[Around, Tensor]:
     question = game.question
     assert isinstance(question, OthersMembers)
     known = Known(torch.from_numpy(question.known), torch.from_numpy(question.edges))
-    return Around.of(layout, known, question.ids), torch.from_numpy(question.labels)
+    return Around.of_targets(layout, known, question.ids), torch.from_numpy(question.labels)
 
 
 def by_loss(seen: View, game: Game) -> float:
@@ -110,7 +110,9 @@ def by_loss(seen: View, game: Game) -> float:
     last = sent[max(sent)].float()
     hidden = (around.mixed @ layout.part(last, layout.inputs[0])).relu()
     logits = around.weights @ hidden @ layout.part(last, layout.output)
-    return auc(game.truth, -cross_entropy(logits, labels, reduction="none").double().numpy())
+    return area_under_curve(
+        game.truth, -cross_entropy(logits, labels, reduction="none").double().numpy()
+    )
 
 
 def main() -> None:

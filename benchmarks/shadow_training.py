@@ -15,7 +15,7 @@ import time
 import torch
 from torch import Tensor
 
-from audits.shadows import GROUP, halves
+from audits.shadows import GROUP, random_halves
 from securefg.data.datasets import load
 from securefg.foundation.streams import torch_stream
 from securefg.models.batched_gcn import BatchedGcns
@@ -32,7 +32,7 @@ def main() -> None:
     shape, adjacency, features = gcn_inputs(graph, HIDDEN, torch.device("cpu"))
     pool = torch.cat([graph.split.train.nonzero(), graph.split.test.nonzero()[:140]]).flatten()
     member = torch.zeros(GROUP, graph.num_nodes, dtype=torch.bool)
-    member[:, pool] = torch.from_numpy(halves(graph.labels[pool].numpy(), GROUP, 0))
+    member[:, pool] = torch.from_numpy(random_halves(graph.labels[pool].numpy(), GROUP, 0))
     vectors = torch.stack([shape.initial(torch_stream(0, "weights", n)) for n in range(GROUP)])
 
     def together(dropout: float) -> Tensor:

@@ -36,9 +36,11 @@ class Request:
     meanings: Mapping[str, Meaning]
     wanted: tuple[Meaning, ...]
 
-    def named(self, need: Meaning) -> str | None:
+    def field_with_meaning(self, need: Meaning) -> str | None:
         """Return the name of the field with that meaning, or None."""
         return next((name for name, m in self.meanings.items() if m.fits(need)), None)
+
+    named = field_with_meaning  # the earlier name, kept for one version
 
     def asks_for(self, need: Meaning) -> bool:
         """Return whether replies to this request hold what is needed."""

@@ -26,7 +26,7 @@ def ask_by_pseudo_label(
     A client gives a pseudo label to a node only if it has no label of its own. One request has no
     pseudo label.
     """
-    name = request.named(PseudoLabels())
+    name = request.field_with_meaning(PseudoLabels())
     if name is None or request.round > 1:
         return ()
     few = Clients.of(sorted({(question.client + i) % view.public.num_clients for i in range(3)}))
@@ -45,8 +45,10 @@ def probed_labels(view: View, question: LabelledNodes, rng: np.random.Generator)
     An update that does not change comes from a client with a label there.
     """
     first = [m for m in view.readable(MODEL) if m.round == 1]
-    own = sorted((m for m in first if m.of(question.client) is not None), key=lambda m: m.step)
-    rows = [m.of(question.client) for m in own]
+    own = sorted(
+        (m for m in first if m.row_of_client(question.client) is not None), key=lambda m: m.step
+    )
+    rows = [m.row_of_client(question.client) for m in own]
     if len(rows) < len(question.ids) + 1:
         raise CannotAttack(
             f"client {question.client} answered {len(rows)} requests of one round; "
@@ -104,12 +106,12 @@ def repeated_requests(view: View, question: Identify, rng: np.random.Generator) 
         raise CannotAttack(f"client {missing[0]} uploaded nothing in round 1")
     sent = np.stack([total[k] for k in question.ids.tolist()])
     made = question.candidates @ first_weights(view).double().numpy()
-    distance = cdist(_unit(sent), _unit(made))
+    distance = cdist(_unit_rows(sent), _unit_rows(made))
     found: Array = distance.argmin(1).astype(np.float64)
     return found
 
 
-def _unit(rows: Array) -> Array:
+def _unit_rows(rows: Array) -> Array:
     found: Array = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return found
 
@@ -147,7 +149,7 @@ def leave_client_out(
     Clients answer a round once, so that no round can be summed over two cohorts. The weights are
     drawn anew, and everything that depends on earlier rounds is left out.
     """
-    name = request.named(Weights(change=False))
+    name = request.field_with_meaning(Weights(change=False))
     if name is None or not any(map(request.asks_for, ROWS)):
         return ()
     sent = request.values[name]

@@ -10,7 +10,7 @@ import torch
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import Array, CannotAttack, View
 from attacks.labels import has_an_output
-from attacks.latents import LATENT, encoder_of, latents
+from attacks.latents import LATENT, encoder_of, uploaded_latents
 from attacks.models import MODEL, first_layers, layout_of, sent_models
 from attacks.questions import ClientClasses, IsolatedSamples, RecordEntries
 from securefg.protocol.meanings import Layout, Weights
@@ -22,19 +22,19 @@ def send_codes(
     view: View, question: RecordEntries, request: Request, rng: np.random.Generator
 ) -> Sequence[Told]:
     """Send weights that are a code, as long as the code has rounds."""
-    name = request.named(Weights(change=False))
+    name = request.field_with_meaning(Weights(change=False))
     if name is None or not request.asks_for(LATENT):
         return ()
-    code = codes(view)
+    code = code_features(view)
     if request.round > len(code):
         return ()
     return [Told({name: torch.from_numpy(code[request.round - 1]).float()})]
 
 
-def codes(view: View) -> Array:
+def code_features(view: View) -> Array:
     """Return (rounds, features, columns): what every column of every round reads."""
     features, columns = encoder_of(view).layers[0].shape
-    rounds = _rounds(view)
+    rounds = _code_rounds(view)
     words = -(-features // (rounds * columns))
     found = np.zeros((rounds, features, columns))
     place = np.arange(features)
@@ -43,7 +43,7 @@ def codes(view: View) -> Array:
     return found
 
 
-def _rounds(view: View) -> int:
+def _code_rounds(view: View) -> int:
     """Return as many rounds as give every feature a number of its own, if the run has them."""
     features, columns = encoder_of(view).layers[0].shape
     return min(CODE_ROUNDS, view.recipe.rounds, -(-features // columns))
@@ -57,8 +57,8 @@ def chosen_projections(view: View, question: RecordEntries, rng: np.random.Gener
     1 are coded by powers of two, some twenty words to a number. A row divided by its sum is found
     by its count.
     """
-    code, seen = codes(view), latents(view)
-    read = [seen[t + 1].of(question.ids) for t in range(len(code)) if t + 1 in seen]
+    code, seen = code_features(view), uploaded_latents(view)
+    read = [seen[t + 1].rows_of(question.ids) for t in range(len(code)) if t + 1 in seen]
     if len(read) < len(code):
         raise CannotAttack(f"latents of {len(read)} rounds; {len(code)} are needed")
     numbers = np.concatenate(read, 1)
@@ -66,10 +66,10 @@ def chosen_projections(view: View, question: RecordEntries, rng: np.random.Gener
     words = -(-features // numbers.shape[1])
     if words == 1:
         return numbers[:, :features]
-    return np.stack([_decoded(row, words)[:features] for row in numbers])
+    return np.stack([_decode_row(row, words)[:features] for row in numbers])
 
 
-def _decoded(numbers: Array, words: int) -> Array:
+def _decode_row(numbers: Array, words: int) -> Array:
     """Return the 0/1 row, divided by its sum if that fits, and the nearest bits otherwise."""
     for count in range(1, 200):
         for scale in (1.0, float(count)):
@@ -82,13 +82,15 @@ def _decoded(numbers: Array, words: int) -> Array:
     return found
 
 
-def _fits(view: View) -> str | None:
+def _reason_unfit(view: View) -> str | None:
     layers = encoder_of(view).layers
     if len(layers) != 1 or len(layers[0].shape) != 2:
         return "the layer that makes latents is not a single matrix"
     features, columns = layers[0].shape
-    if features > MOST_WORDS * columns * _rounds(view):
-        return f"{features} features do not fit into {columns} numbers of {_rounds(view)} rounds"
+    if features > MOST_WORDS * columns * _code_rounds(view):
+        return (
+            f"{features} features do not fit into {columns} numbers of {_code_rounds(view)} rounds"
+        )
     return None
 
 
@@ -109,7 +111,7 @@ CHOSEN_PROJECTIONS = ActiveAttack(
     lie=send_codes,
     run=chosen_projections,
     rounds=CODE_ROUNDS,
-    applies_to=_fits,
+    applies_to=_reason_unfit,
 )
 
 
@@ -128,7 +130,7 @@ def send_fishing_weights(
     if it has none, whatever the optimizer and however many steps. The class that was spared is
     fished in another round.
     """
-    name = request.named(Weights(change=False))
+    name = request.field_with_meaning(Weights(change=False))
     if name is None or not request.asks_for(MODEL):
         return ()
     sent = request.values[name]
@@ -206,15 +208,17 @@ def send_traps(
     view: View, question: IsolatedSamples, request: Request, rng: np.random.Generator
 ) -> Sequence[Told]:
     """Send first-layer units that few nodes switch on."""
-    name = request.named(Weights(change=False))
+    name = request.field_with_meaning(Weights(change=False))
     if name is None or not request.asks_for(MODEL):
         return ()
     sent = request.values[name]
     assert isinstance(sent, torch.Tensor)
-    return [Told({name: trapped(view, sent, request.round, rng)})]
+    return [Told({name: make_trap_weights(view, sent, request.round, rng)})]
 
 
-def trapped(view: View, sent: torch.Tensor, round: int, rng: np.random.Generator) -> torch.Tensor:
+def make_trap_weights(
+    view: View, sent: torch.Tensor, round: int, rng: np.random.Generator
+) -> torch.Tensor:
     """Return the weights sent in a round.
 
     A unit that is on for one sample alone moves along that sample, whatever the others are.
@@ -258,14 +262,14 @@ def trap_weights(view: View, question: IsolatedSamples, rng: np.random.Generator
     for number, client, change, _ in first_layers(view):
         if number in sent:
             before = layout.part(sent[number].double(), layout.inputs[-1]).mT.numpy()
-            found.setdefault(client, []).append(directions(change[-len(before) :], before))
+            found.setdefault(client, []).append(change_directions(change[-len(before) :], before))
     if missing := [k for k in question.ids.tolist() if k not in found]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
     rows = [np.concatenate(sorted(found[k], key=len)) for k in question.ids.tolist()]
-    return np.stack([_distinct(of_client, question.num_samples) for of_client in rows])
+    return np.stack([_distinct_rows(of_client, question.num_samples) for of_client in rows])
 
 
-def directions(change: Array, before: Array) -> Array:
+def change_directions(change: Array, before: Array) -> Array:
     """Return unit rows of the change, without units that only decay.
 
     A sample switches its unit on, which tells its sign.
@@ -279,7 +283,7 @@ def directions(change: Array, before: Array) -> Array:
     return found
 
 
-def _distinct(rows: Array, count: int) -> Array:
+def _distinct_rows(rows: Array, count: int) -> Array:
     """Return the first rows, none twice, and zeros if there are fewer."""
     found = np.zeros((count, rows.shape[1]))
     kept = 0

@@ -58,7 +58,7 @@ def read_accepted(path: Path) -> tuple[Entry, ...]:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"{path}: {key}: found {shown(first.get('input'))}; expected {_expected(key)}"
+            f"{path}: {key}: found {shown(first.get('input'))}; expected {_expected_value(key)}"
         ) from error
     codes = [(entry.code, entry.run) for entry in found.accepted]
     for code, _ in {pair for pair in codes if codes.count(pair) > 1}:
@@ -66,7 +66,7 @@ def read_accepted(path: Path) -> tuple[Entry, ...]:
     return found.accepted
 
 
-def _expected(key: str) -> str:
+def _expected_value(key: str) -> str:
     name = key.rpartition(".")[2]
     field = Entry.model_fields.get(name)
     return (field.description or name) if field else "code, at_most, owner, reason and until"
@@ -81,12 +81,12 @@ def apply_accepted(answer: Answer, entries: Sequence[Entry], today: date | None 
         row.model_copy(update={"cells": tuple(_mark_cell(cell, own, day) for cell in row.cells)})
         for row in answer.rows
     ]
-    promises = tuple(_mark(promise, own, day) for promise in answer.promises)
-    gaps = tuple(_mark(gap, own, day) for gap in answer.gaps)
+    promises = tuple(_mark_line(promise, own, day) for promise in answer.promises)
+    gaps = tuple(_mark_line(gap, own, day) for gap in answer.gaps)
     marked = answer.model_copy(update={"rows": tuple(rows), "promises": promises, "gaps": gaps})
     lines: list[Cell | Promise | Gap] = [*marked.cells, *promises, *gaps]
     used = {line.code: line.acceptance for line in lines if line.acceptance is not None}
-    found = [used.get(code) or _stale(entry, day) for code, entry in sorted(own.items())]
+    found = [used.get(code) or _stale_acceptance(entry, day) for code, entry in sorted(own.items())]
     return marked.model_copy(update={"acceptances": tuple(found)})
 
 
@@ -95,12 +95,12 @@ def _mark_cell(cell: Cell, own: dict[str, Entry], day: date) -> Cell:
     entry = own.get(cell.code)
     if entry is None or not cell.counts:
         return cell
-    grown = not _covers(entry.at_most, cell)
+    grown = not _covers_cell(entry.at_most, cell)
     why = f"found {cell.text}, accepted at most {entry.at_most.value}" if grown else ""
-    return cell.model_copy(update={"acceptance": _acceptance(entry, day, why)})
+    return cell.model_copy(update={"acceptance": _make_acceptance(entry, day, why)})
 
 
-def _covers(at_most: Level, cell: Cell) -> bool:
+def _covers_cell(at_most: Level, cell: Cell) -> bool:
     """Return whether a cell is within an accepted level. A size never covers a cell that is not
     known."""
     if cell.is_open:
@@ -111,22 +111,22 @@ def _covers(at_most: Level, cell: Cell) -> bool:
 Line = TypeVar("Line", Promise, Gap)
 
 
-def _mark(line: Line, own: dict[str, Entry], day: date) -> Line:
+def _mark_line(line: Line, own: dict[str, Entry], day: date) -> Line:
     entry = own.get(line.code)
     counts = line.state == "not known" if isinstance(line, Promise) else line.kind != "unplaced"
     if entry is None or not counts:  # nobody can accept a broken promise or a leak without a size
         return line
-    return line.model_copy(update={"acceptance": _acceptance(entry, day, "")})
+    return line.model_copy(update={"acceptance": _make_acceptance(entry, day, "")})
 
 
-def _stale(entry: Entry, day: date) -> Acceptance:
+def _stale_acceptance(entry: Entry, day: date) -> Acceptance:
     """Return an acceptance of a line that is not there, or that does not count."""
-    return _acceptance(entry, day, "").model_copy(
+    return _make_acceptance(entry, day, "").model_copy(
         update={"because": "nothing to accept: take it out"}
     )
 
 
-def _acceptance(entry: Entry, day: date, grown: str) -> Acceptance:
+def _make_acceptance(entry: Entry, day: date, grown: str) -> Acceptance:
     late = f"accepted until {entry.until}" if day > entry.until else ""
     far = (entry.until - day).days > LONGEST_DAYS
     long = f"until {entry.until}; expected a day within {LONGEST_DAYS} days" if far else ""

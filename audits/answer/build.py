@@ -142,8 +142,8 @@ def make_answer(
     """
     found = list(findings or ())
     rows = make_rows(found)
-    promises = _promises(found)
-    gaps = _gaps(found, rows)
+    promises = _worst_promises(found)
+    gaps = _find_gaps(found, rows)
     outcome = worst_outcome(judge_outcome(rows, promises, gaps), floor_outcome(found))
     leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
     evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
@@ -154,7 +154,7 @@ def make_answer(
         run=run,
         outcome=outcome,
         sentence=NOT_AUDITED if findings is None else sentence,
-        unknown=_unknown(rows, promises, gaps),
+        unknown=_unknown_sentence(rows, promises, gaps),
         columns=tuple(COLUMNS[kind] for kind in columns_of(rows)),
         rows=rows,
         promises=promises,
@@ -162,7 +162,7 @@ def make_answer(
         remedies=make_remedies(leaks, run, twins),
         attacks_run=len(ran),
         attacks_silent=len(ran - loud),
-        absent=_absent(found, ran),
+        absent=_absent_attacks(found, ran),
     )
 
 
@@ -183,21 +183,21 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
     return Outcome.NOTHING_FOUND if Level.NOTHING in levels else Outcome.NOT_ENOUGH_MEASURED
 
 
-def _promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
+def _worst_promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
     """Return the checks by code. If several checks have one code, the worst is returned."""
     found: dict[str, Promise] = {}
-    for promise in map(_promise, filter(is_promise, findings)):
+    for promise in map(_make_promise, filter(is_promise, findings)):
         known = found.get(promise.code)
-        if known is None or _severity(promise) < _severity(known):
+        if known is None or _promise_severity(promise) < _promise_severity(known):
             found[promise.code] = promise
     return tuple(found[code] for code in sorted(found))
 
 
-def _severity(promise: Promise) -> tuple[int, str]:
+def _promise_severity(promise: Promise) -> tuple[int, str]:
     return ("broken", "not known", "kept").index(promise.state), promise.because
 
 
-def _promise(finding: Finding) -> Promise:
+def _make_promise(finding: Finding) -> Promise:
     field = FIELD.search(finding.metric)
     about = f"{finding.attack}-{field.group()}" if field else finding.attack
     return Promise(
@@ -210,7 +210,7 @@ def _promise(finding: Finding) -> Promise:
     )
 
 
-def _gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
+def _find_gaps(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Gap, ...]:
     """Return what the audit cannot tell beside the cells, in a fixed order."""
     decided = {
         (one.attack, one.adversary): cell.level
@@ -239,11 +239,11 @@ def _gaps_of(finding: Finding, decided: dict[tuple[str, str], Level]) -> list[Ga
         names = finding.metric.split(", ")
         one_each = finding.model_copy(update={"because": UNASKED})
         return [_new_gap("not_asked", name, one_each) for name in names]
-    gap = _gap(finding, decided)
+    gap = _make_gap(finding, decided)
     return [] if gap is None else [gap]
 
 
-def _gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
+def _make_gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | None:
     if finding.verdict is Verdict.LEAK and not has_place(finding):
         return _new_gap("unplaced", f"{finding.attack}-{finding.adversary}", finding)
     if finding.attack in (UNFINISHED, MISSING):
@@ -269,7 +269,7 @@ def _is_lost(finding: Finding) -> bool:
     return is_open and finding.measured and is_attack(finding) and not has_place(finding)
 
 
-def _absent(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
+def _absent_attacks(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
     """Return the attacks that nobody could mount in this run, each once."""
     found: dict[str, Gap] = {}
     for finding in sorted(findings, key=lambda finding: (finding.attack, finding.adversary)):
@@ -284,7 +284,7 @@ def _new_gap(
     finding: Finding,
     blocks: bool = True,
 ) -> Gap:
-    about = f"{name} {_digest(finding)}" if kind == "audit" else name
+    about = f"{name} {_short_digest(finding)}" if kind == "audit" else name
     return Gap(
         code=f"{PREFIX}-{code_text(f'{kind} {about}')}",
         kind=kind,
@@ -294,13 +294,13 @@ def _new_gap(
     )
 
 
-def _digest(finding: Finding) -> str:
+def _short_digest(finding: Finding) -> str:
     """Return a short name of what a lost audit was asked for, so that another one is new."""
     text = "; ".join((finding.words, *finding.assumptions))
     return sha256(text.encode()).hexdigest()[:8]
 
 
-def _unknown(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> str:
+def _unknown_sentence(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> str:
     """Return one sentence about what is not known."""
     cells = sum(cell.is_open for row in rows for cell in row.cells)
     unchecked = sum(promise.state == "not known" for promise in promises)

@@ -29,40 +29,40 @@ def as_markdown(answer: Answer) -> str:
         if row.has_view
     ]
     notes = [
-        f"- [{cell.number}] {_line(cell, cell.best.sentence)}"
+        f"- [{cell.number}] {_line_text(cell, cell.best.sentence)}"
         for cell in answer.cells
         if cell.number and cell.best
     ]
     parts = [
-        f"## {_plain(answer.run.name)}: {answer.outcome.value}",
-        _plain(answer.sentence),
+        f"## {_plain_text(answer.run.name)}: {answer.outcome.value}",
+        _plain_text(answer.sentence),
         _md_table(heads, rows),
-        _plain(SCALE),
+        _plain_text(SCALE),
         "\n".join(notes),
-        f"**Not known.** {_plain(answer.unknown)}" if answer.unknown else "",
-        "\n".join(f"- {_line(gap, gap.because)}" for gap in open_gaps(answer)),
-        "\n".join(f"- {_line(p, f'{p.state}: {p.because}')}" for p in answer.promises),
+        f"**Not known.** {_plain_text(answer.unknown)}" if answer.unknown else "",
+        "\n".join(f"- {_line_text(gap, gap.because)}" for gap in open_gaps(answer)),
+        "\n".join(f"- {_line_text(p, f'{p.state}: {p.because}')}" for p in answer.promises),
         "\n".join(_md_remedies(answer)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _line(line: Line, text: str) -> str:
-    return f"`{line.code}` {_plain(text + acceptance_text(line))}"
+def _line_text(line: Line, text: str) -> str:
+    return f"`{line.code}` {_plain_text(text + acceptance_text(line))}"
 
 
 def _md_remedies(answer: Answer) -> Iterator[str]:
     for remedy in answer.remedies:
         setting = f" `{remedy.setting}`" if remedy.setting else " (no setting)"
-        yield f"- [{spans_text(remedy.numbers)}] {_plain(remedy.words)}{setting}"
+        yield f"- [{spans_text(remedy.numbers)}] {_plain_text(remedy.words)}{setting}"
 
 
 def _md_table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *([_plain(text) for text in row] for row in rows)]
+    lines = [heads, ["---"] * len(heads), *([_plain_text(text) for text in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return printable(" ".join(text.split())).translate(MARKS)
 
 

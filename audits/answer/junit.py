@@ -32,7 +32,7 @@ def as_junit(answer: Answer) -> str:
 def _add_case(suite: ElementTree.Element, line: Line, told: Told | None) -> str:
     """Add one case, and return its state, which is empty if the case passed."""
     case = ElementTree.SubElement(suite, "testcase", classname="securefg.audit", name=line.code)
-    state, title, text = _judged(line, told)
+    state, title, text = _judge_line(line, told)
     if state:
         found = ElementTree.SubElement(case, state, message=printable(title))
         found.text = printable(text)
@@ -41,7 +41,7 @@ def _add_case(suite: ElementTree.Element, line: Line, told: Told | None) -> str:
     return state
 
 
-def _judged(line: Line, told: Told | None) -> tuple[str, str, str]:
+def _judge_line(line: Line, told: Told | None) -> tuple[str, str, str]:
     if isinstance(line, Cell) and line.level in (Level.NO_VIEW, Level.NO_ATTACK):
         return "skipped", line.level.value, ""
     if told is None:

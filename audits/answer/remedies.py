@@ -109,12 +109,12 @@ def make_remedies(
     """
     found: list[Remedy] = []
     for kind in KINDS:
-        stopped = [cell for cell in leaks if _stops(kind, cell)]
+        stopped = [cell for cell in leaks if _stops_leaks(kind, cell)]
         if stopped and not _is_on(kind, run):
             setting = setting_text(overrides_for(kind.key, run)) if run.can_run_again else ""
             before = {code for remedy in found for code in remedy.codes}
             key = kind.key if run.can_run_again else ""
-            remedy = _remedy(key, kind.words, setting, stopped, twins.get(kind.key))
+            remedy = _make_remedy(key, kind.words, setting, stopped, twins.get(kind.key))
             found.append(remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before}))
     return (*found, *_without_setting(leaks, found))
 
@@ -123,12 +123,12 @@ def _is_on(kind: Kind, run: RunFacts) -> bool:
     return (kind is MASKS and bool(run.masks)) or (kind is NOISE and bool(run.noise))
 
 
-def _leaking(cell: Cell) -> list[Evidence]:
+def _leaking_evidence(cell: Cell) -> list[Evidence]:
     return [one for one in cell.evidence if one.level.is_leak]
 
 
-def _stops(kind: Kind, cell: Cell) -> bool:
-    leaking = _leaking(cell)
+def _stops_leaks(kind: Kind, cell: Cell) -> bool:
+    leaking = _leaking_evidence(cell)
     return bool(leaking) and all(kind in kinds_named(one.stopped_by) for one in leaking)
 
 
@@ -144,12 +144,14 @@ def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy]) -> list[Rem
             for words in other_clauses(cell.best.stopped_by) or ["no remedy is known"]:
                 by_words.setdefault(words, []).append(cell)
         words, cells = max(by_words.items(), key=lambda item: len(item[1]))
-        told.append(_remedy("", words, "", cells, None))
+        told.append(_make_remedy("", words, "", cells, None))
         left = [cell for cell in left if cell not in cells]
     return told
 
 
-def _remedy(key: str, words: str, setting: str, cells: Sequence[Cell], twin: Twin | None) -> Remedy:
+def _make_remedy(
+    key: str, words: str, setting: str, cells: Sequence[Cell], twin: Twin | None
+) -> Remedy:
     return Remedy(
         key=key,
         words=words,

@@ -25,7 +25,7 @@ def as_sarif(answer: Answer) -> str:
     driver = {"name": "securefg", "version": versions()["securefg"], "rules": rules}
     run = {
         "tool": {"driver": driver},
-        "results": [_result(answer, told) for told in lines],
+        "results": [_make_result(answer, told) for told in lines],
         "properties": {"outcome": answer.outcome.value, "sentence": answer.sentence},
     }
     tree = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -36,7 +36,7 @@ def _rule_name(code: str) -> str:
     return "".join(part.capitalize() for part in code.split("-"))
 
 
-def _result(answer: Answer, told: Told) -> dict[str, Any]:
+def _make_result(answer: Answer, told: Told) -> dict[str, Any]:
     uri = quote(f"{answer.run.folder or '.'}/audit/findings.json")
     code = told.line.code
     result: dict[str, Any] = {
@@ -45,7 +45,7 @@ def _result(answer: Answer, told: Told) -> dict[str, Any]:
         "message": {"text": told.text},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
         "partialFingerprints": {"code/v1": f"{answer.run.name}:{code}"},
-        "properties": _figures(told.line),
+        "properties": _cell_figures(told.line),
     }
     found = told.line.acceptance
     if found is not None and not found.expired:
@@ -55,7 +55,7 @@ def _result(answer: Answer, told: Told) -> dict[str, Any]:
     return result
 
 
-def _figures(line: Line) -> dict[str, Any]:
+def _cell_figures(line: Line) -> dict[str, Any]:
     """Return the level of a cell and the figures of its best attack."""
     if not isinstance(line, Cell):
         return {}

@@ -81,11 +81,11 @@ def finding_sentence(finding: Finding, level: Level) -> str:
     who, name = subject_of(finding.adversary), attack_words(finding.attack)
     if level in VERBS:
         what = finding.exposes or f"what the attack `{name}` asks for"
-        said = f"{who} {VERBS[level]} {what} ({_measured(finding)})"
+        said = f"{who} {VERBS[level]} {what} ({_measured_figures(finding)})"
     elif level is Level.TRACE:
         is_leak = finding.verdict in (Verdict.LEAK, Verdict.VIOLATION)
         much = "little, and enough to count as a leak" if is_leak else TOO_LITTLE
-        said = f"{name} by {who} gains {much} ({_measured(finding)})"
+        said = f"{name} by {who} gains {much} ({_measured_figures(finding)})"
     elif level is Level.NOTHING:
         said = f"{name} by {who} found nothing: {finding.words}"
     else:
@@ -93,7 +93,7 @@ def finding_sentence(finding: Finding, level: Level) -> str:
     return f"{said[:1].upper()}{said[1:]}."
 
 
-def _measured(finding: Finding) -> str:
+def _measured_figures(finding: Finding) -> str:
     """Return the figures of a finding, named by its metric."""
     parts = [f"{attack_words(finding.attack)}: {finding.metric}"]
     if finding.prior is not None and finding.value is not None:
@@ -139,7 +139,7 @@ def worst_sentence(
     if outcome is Outcome.NOT_PRIVATE:
         unplaced = [gap.because for gap in gaps if gap.kind == "unplaced"]
         beside = f"An attack leaks outside of this table: {'; '.join(unplaced)}."
-        return " ".join(filter(None, (_leaks(rows), beside if unplaced else "")))
+        return " ".join(filter(None, (_leaks_sentence(rows), beside if unplaced else "")))
     if outcome is Outcome.LEAKS_A_LITTLE:
         return "Attacks gain a trace, and each is too small to matter."
     if outcome is Outcome.NOTHING_FOUND:
@@ -150,7 +150,7 @@ def worst_sentence(
     return "No leak that matters was found, but too much is not known to say that there is none."
 
 
-def _leaks(rows: Sequence[Row]) -> str:
+def _leaks_sentence(rows: Sequence[Row]) -> str:
     """Return who learns what: for every adversary its worst level, and the secrets at it.
 
     Leaks that the sentence does not name are counted, so that silence about a cell is not read as
@@ -165,7 +165,7 @@ def _leaks(rows: Sequence[Row]) -> str:
         for what in _by_condition(named):
             subjects.setdefault((named[0][1].level, what), []).append(column.subject)
     said = [
-        f"{join_words(who)} {_verb(level, len(who))} {what}"
+        f"{join_words(who)} {_level_verb(level, len(who))} {what}"
         for (level, what), who in subjects.items()
     ]
     text = "; ".join(said)
@@ -193,12 +193,12 @@ def _by_condition(named: Sequence[tuple[Row, Cell]]) -> list[str]:
     """Return the secrets in words, one text for every condition. Secrets without a condition come
     first."""
     found: dict[str, list[str]] = {}
-    for row, cell in sorted(named, key=lambda pair: bool(_condition(pair[1]))):
-        found.setdefault(_condition(cell), []).append(_learnt(row, cell))
+    for row, cell in sorted(named, key=lambda pair: bool(_cell_condition(pair[1]))):
+        found.setdefault(_cell_condition(cell), []).append(_learnt_object(row, cell))
     return [", ".join(filter(None, (join_words(what), when))) for when, what in found.items()]
 
 
-def _condition(cell: Cell) -> str:
+def _cell_condition(cell: Cell) -> str:
     return cell.best.condition if cell.best else ""
 
 
@@ -207,16 +207,16 @@ def _about_people(found: list[tuple[Row, Cell]]) -> list[tuple[Row, Cell]]:
     return [(row, cell) for row, cell in found if row.code != MODEL.code] or found
 
 
-def _verb(level: Level, subjects: int) -> str:
+def _level_verb(level: Level, subjects: int) -> str:
     """Return the verb of a level, in the plural for several subjects."""
     verb = VERBS[level]
     return verb if subjects == 1 else re.sub(r"\b(learn|work)s\b", r"\1", verb)
 
 
-def _learnt(row: Row, cell: Cell) -> str:
+def _learnt_object(row: Row, cell: Cell) -> str:
     """Return a secret as the object of a sentence, without the condition of its attack."""
     secret = find_secret(row.code)
-    exposes = cell.best.exposes.removesuffix(f", {_condition(cell)}") if cell.best else ""
+    exposes = cell.best.exposes.removesuffix(f", {_cell_condition(cell)}") if cell.best else ""
     return secret.learns if secret else exposes or row.title
 
 

@@ -70,7 +70,7 @@ def make_rows(findings: Iterable[Finding]) -> tuple[Row, ...]:
     wire = [PLACES["wire"]] if any(code.endswith(PLACES["wire"]) for code in by_cell) else []
     kinds = [kind for kind, place in PLACES.items() if kind != "wire" or place in wire]
     rows = [_make_row(code, kinds, by_cell) for code in _row_codes(by_cell)]
-    return _numbered(rows)
+    return _number_footnotes(rows)
 
 
 def _row_codes(cells: Iterable[str]) -> list[str]:
@@ -93,7 +93,7 @@ def make_cell(code: str, kind: str, found: Mapping[str, list[Finding]]) -> Cell:
     mounted = [finding for finding in findings if is_mounted(finding)]
     evidence = sorted(map(make_evidence, mounted), key=_worst_first)
     is_untried = any(finding.unmet == "not_asked" for finding in findings)
-    level, unsure = _judge([one.level for one in evidence], bool(findings), is_untried)
+    level, unsure = _judge_cell([one.level for one in evidence], bool(findings), is_untried)
     unknown = [finding for finding in mounted if level_of(finding) is Level.NOT_KNOWN]
     lack = lack_text(min(unknown, key=_least_known)) if level is Level.NOT_KNOWN else ""
     return Cell(
@@ -112,7 +112,7 @@ def _least_known(finding: Finding) -> tuple[bool, float, str, str]:
     return not finding.failed, -may_hide, finding.attack, finding.adversary
 
 
-def _judge(levels: Sequence[Level], has_attacks: bool, is_untried: bool) -> tuple[Level, bool]:
+def _judge_cell(levels: Sequence[Level], has_attacks: bool, is_untried: bool) -> tuple[Level, bool]:
     """Return the level of a cell, and whether a small one may hide a larger one."""
     every = [*levels, Level.NOT_TRIED] if is_untried else list(levels)
     if not every:
@@ -157,7 +157,7 @@ def _worst_first(one: Evidence) -> tuple[int, bool, bool, float, str, str]:
     return one.level.rank, is_mild, bool(one.condition), share, one.attack, one.adversary
 
 
-def _numbered(rows: Sequence[Row]) -> tuple[Row, ...]:
+def _number_footnotes(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Give every cell with a leak or a trace the number of its footnote."""
     count, done = 0, []
     for row in rows:

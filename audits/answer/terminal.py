@@ -45,11 +45,11 @@ LEGEND = {
 def answer_lines(answer: Answer, whole: bool = False) -> list[Text]:
     """Return the lines of the screen. `whole` shows every attack and every row."""
     parts = [
-        _head(answer),
-        _verdict(answer),
-        [*_table(answer, whole), *_notes(answer)],
-        [*_unknown(answer, whole), *_promises(answer, whole)],
-        _remedies(answer, whole),
+        _head_lines(answer),
+        _verdict_lines(answer),
+        [*_table_lines(answer, whole), *_note_lines(answer)],
+        [*_unknown_lines(answer, whole), *_promise_lines(answer, whole)],
+        _remedies_lines(answer, whole),
     ]
     if whole:
         parts.append(_all_attacks(answer))
@@ -60,7 +60,7 @@ def answer_lines(answer: Answer, whole: bool = False) -> list[Text]:
     return lines[:-1]
 
 
-def _head(answer: Answer) -> Iterator[Text]:
+def _head_lines(answer: Answer) -> Iterator[Text]:
     run, said = answer.run, [answer.run.name]
     if run.clients is not None:
         said.append(plural(run.clients, "client"))
@@ -71,9 +71,9 @@ def _head(answer: Answer) -> Iterator[Text]:
     if quality is not None and quality.value is not None:
         one = "" if quality.one_class is None else f", one class {quality.one_class:.0%}"
         said.append(f"{quality.score} {quality.value:.0%}{one}")
-    yield from _wrapped(" · ".join(said), 0, "bold")
+    yield from _wrap_lines(" · ".join(said), 0, "bold")
     if quality is not None and quality.is_useless:
-        yield from _wrapped(
+        yield from _wrap_lines(
             "This model is no better than always naming one class. All figures below describe a "
             "model that has learnt nothing.",
             0,
@@ -81,14 +81,14 @@ def _head(answer: Answer) -> Iterator[Text]:
         )
 
 
-def _verdict(answer: Answer) -> Iterator[Text]:
+def _verdict_lines(answer: Answer) -> Iterator[Text]:
     word = answer.outcome.value
     if answer.outcome is Outcome.NOTHING_FOUND:
         word = f"{word} by {plural(answer.attacks_silent, 'attack')} that work without the defence"
     sentence = answer.sentence
     if len(word) >= INDENT - 1:
         yield Text(word, COLOURS[answer.outcome])
-        yield from _wrapped(sentence, 2, "")
+        yield from _wrap_lines(sentence, 2, "")
         return
     lines = wrap(printable(sentence), WIDTH - INDENT)
     for number, line in enumerate(lines):
@@ -96,7 +96,7 @@ def _verdict(answer: Answer) -> Iterator[Text]:
         yield Text.assemble((f"{start:<{INDENT}}", COLOURS[answer.outcome]), line)
 
 
-def _table(answer: Answer, whole: bool) -> Iterator[Text]:
+def _table_lines(answer: Answer, whole: bool) -> Iterator[Text]:
     shown = [row for row in answer.rows if whole or row.has_view]
     if not shown:
         return
@@ -104,11 +104,11 @@ def _table(answer: Answer, whole: bool) -> Iterator[Text]:
     yield Text(f"{'What can be learnt':<{TITLE}}{heads}".rstrip(), "bold")
     yield Text("-" * WIDTH, "dim")
     for row in shown:
-        yield _row(row)
-    yield from (Text(line, "dim") for line in _legend(shown))
+        yield _row_line(row)
+    yield from (Text(line, "dim") for line in _legend_lines(shown))
 
 
-def _row(row: Row) -> Text:
+def _row_line(row: Row) -> Text:
     line = Text(f"{printable(row.title)[: TITLE - 1]:<{TITLE}}")
     if row.code == SENSITIVE.code and {cell.level for cell in row.cells} == {Level.NOT_TRIED}:
         return line.append("NOT TRIED: name its column (audit.sensitive)", "yellow")
@@ -121,7 +121,7 @@ def _row(row: Row) -> Text:
     return line
 
 
-def _legend(rows: Sequence[Row]) -> list[str]:
+def _legend_lines(rows: Sequence[Row]) -> list[str]:
     """Return the scale, and those words of the table that need an explanation."""
     cells = [cell for row in rows for cell in row.cells]
     found = {cell.level for cell in cells}
@@ -135,13 +135,13 @@ def _legend(rows: Sequence[Row]) -> list[str]:
     return [SCALE, *wrap("  ".join(rest), WIDTH, break_on_hyphens=False)]
 
 
-def _notes(answer: Answer) -> Iterator[Text]:
+def _note_lines(answer: Answer) -> Iterator[Text]:
     for cell in answer.cells:
         if cell.number and cell.best is not None:
-            yield _note(cell)
+            yield _note_line(cell)
 
 
-def _note(cell: Cell) -> Text:
+def _note_line(cell: Cell) -> Text:
     best = cell.best
     assert best is not None
     figures = f"{best.value.value:.3g} exactly" if best.value and best.prior is None else ""
@@ -156,9 +156,9 @@ def _note(cell: Cell) -> Text:
     return Text(f"{number:<5}{text:<{room}} {figures}")
 
 
-def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
+def _unknown_lines(answer: Answer, whole: bool) -> Iterator[Text]:
     said = [
-        f"{_family(row)}, {_column(answer, cell)}: {cell.lack}"
+        f"{_family_name(row)}, {_column_title(answer, cell)}: {cell.lack}"
         for row in answer.rows
         for cell in row.cells
         if cell.level is Level.NOT_KNOWN
@@ -172,16 +172,16 @@ def _unknown(answer: Answer, whole: bool) -> Iterator[Text]:
         said.append(f"not asked for: {', '.join(unasked)}")
     unread = [gap.name for gap in answer.gaps if gap.kind == "unread"]
     if unread:
-        said.append(f"{plural(len(unread), 'field')} no attack reads: {_fields(unread)}")
-    places = [_place(gap.name) for gap in answer.gaps if gap.kind == "place"]
+        said.append(f"{plural(len(unread), 'field')} no attack reads: {_field_names(unread)}")
+    places = [_place_name(gap.name) for gap in answer.gaps if gap.kind == "place"]
     counts = [f"{join_words(places)} untried"] if places else []
-    counts += _counts(answer)
+    counts += _count_lines(answer)
     if counts:
         said.append("; ".join(counts) + ("" if whole else " (--all)"))
-    yield from _listed("Not known", said, "yellow")
+    yield from _list_lines("Not known", said, "yellow")
 
 
-def _counts(answer: Answer) -> list[str]:
+def _count_lines(answer: Answer) -> list[str]:
     weak = sum(gap.kind == "weak" for gap in answer.gaps)
     found = [f"{plural(weak, 'attack')} too weak"] if weak else []
     if answer.absent:
@@ -198,7 +198,7 @@ def _gap_text(gap: Gap) -> str:
     return gap.because
 
 
-def _fields(names: Sequence[str]) -> str:
+def _field_names(names: Sequence[str]) -> str:
     """Return field names by message, without the method's prefix, which all share."""
     by_message: dict[str, list[str]] = {}
     for name in names:
@@ -207,20 +207,20 @@ def _fields(names: Sequence[str]) -> str:
     return "; ".join(f"{message} {', '.join(found)}" for message, found in by_message.items())
 
 
-def _place(kind: str) -> str:
+def _place_name(kind: str) -> str:
     return {"wire": "eavesdropper", "client": "other clients"}.get(kind, kind)
 
 
-def _family(row: Row) -> str:
+def _family_name(row: Row) -> str:
     secret = find_secret(row.code)
     return secret.family if secret else row.title
 
 
-def _column(answer: Answer, cell: Cell) -> str:
+def _column_title(answer: Answer, cell: Cell) -> str:
     return next(column.title for column in answer.columns if column.kind == cell.column)
 
 
-def _promises(answer: Answer, whole: bool) -> Iterator[Text]:
+def _promise_lines(answer: Answer, whole: bool) -> Iterator[Text]:
     broken = [p for p in answer.promises if p.state == "broken"]
     open_ones = [p for p in answer.promises if p.state == "not known"]
     kept = [p.name for p in answer.promises if p.state == "kept"]
@@ -230,11 +230,11 @@ def _promises(answer: Answer, whole: bool) -> Iterator[Text]:
     if names:
         more = "" if whole or len(names) <= KEPT else f" and {len(names) - KEPT} more"
         said.append(f"kept: {', '.join(names if whole else names[:KEPT])}{more}")
-    said += _epsilon(answer)
-    yield from _listed("Promises", said if whole else _trimmed(said), "")
+    said += _epsilon_lines(answer)
+    yield from _list_lines("Promises", said if whole else _trim_kept(said), "")
 
 
-def _epsilon(answer: Answer) -> list[str]:
+def _epsilon_lines(answer: Answer) -> list[str]:
     """Return the promised epsilon for every unit, rounded up, and marked as void if the noise is
     seeded."""
     finite = {unit: eps for unit, eps in answer.run.epsilon.items() if eps is not None}
@@ -247,36 +247,36 @@ def _epsilon(answer: Answer) -> list[str]:
     return [f"epsilon {claims}{void}"]
 
 
-def _trimmed(said: Sequence[str]) -> list[str]:
+def _trim_kept(said: Sequence[str]) -> list[str]:
     """Return one line for all that is kept."""
     plain = [text for text in said if not text.startswith(("BROKEN", "not known"))]
     loud = [text for text in said if text not in plain]
     return [*loud, *([" · ".join(plain)] if plain else [])]
 
 
-def _remedies(answer: Answer, whole: bool) -> Iterator[Text]:
+def _remedies_lines(answer: Answer, whole: bool) -> Iterator[Text]:
     name = "What helps"
     for remedy in answer.remedies:
         if remedy.is_needed or whole:
-            yield from _remedy(f"{name:<{INDENT}}", remedy)
+            yield from _remedy_lines(f"{name:<{INDENT}}", remedy)
             name = ""
 
 
-def _remedy(start: str, remedy: Remedy) -> Iterator[Text]:
+def _remedy_lines(start: str, remedy: Remedy) -> Iterator[Text]:
     numbers = f"[{spans_text(remedy.numbers)}]"
     if not remedy.setting:
-        yield from _hanging(start, f"{numbers} no setting: {remedy.words}")
+        yield from _hanging_lines(start, f"{numbers} no setting: {remedy.words}")
         return
-    said = f"{numbers} {remedy.key}, {_tried(remedy)};"
+    said = f"{numbers} {remedy.key}, {_tried_text(remedy)};"
     first, *rest = (f"--set {part}" for part in remedy.setting.split("--set ")[1:])
     if len(start) + len(said) + 1 + len(first) <= WIDTH:
         said, first = f"{said} {first.strip()}", ""
-    yield from _hanging(start, said)
-    for line in _filled([first, *rest]):
+    yield from _hanging_lines(start, said)
+    for line in _fill_lines([first, *rest]):
         yield Text(f"{'':{max(0, min(INDENT, WIDTH - len(line)))}}{line}", "cyan")
 
 
-def _filled(parts: Sequence[str]) -> list[str]:
+def _fill_lines(parts: Sequence[str]) -> list[str]:
     """Return settings on as few lines as they fit. No setting is broken."""
     lines: list[str] = []
     for part in (part.strip() for part in parts if part):
@@ -287,13 +287,13 @@ def _filled(parts: Sequence[str]) -> list[str]:
     return lines
 
 
-def _tried(remedy: Remedy) -> str:
+def _tried_text(remedy: Remedy) -> str:
     """Return what the twin showed: which cells it stops, and the score that is left."""
     if remedy.twin is None:
         return "not tried"
     by_word: dict[str, list[int]] = {}
     for number, level in zip(remedy.numbers, remedy.tried.values(), strict=True):
-        by_word.setdefault(_after(level), []).append(number)
+        by_word.setdefault(_level_after(level), []).append(number)
     said = ", ".join(f"[{spans_text(found)}] {word}" for word, found in by_word.items())
     quality = remedy.twin.quality
     known = quality is not None and quality.value is not None
@@ -303,7 +303,7 @@ def _tried(remedy: Remedy) -> str:
     return f"tried ({remedy.twin.rounds} rounds{score}): {said}"
 
 
-def _after(level: Level | None) -> str:
+def _level_after(level: Level | None) -> str:
     state = state_after(level)
     return f"still {level.value}" if level and state == "still leaks" else state
 
@@ -323,22 +323,22 @@ def _all_attacks(answer: Answer) -> Iterator[Text]:
     yield Text("Every attack", "bold")
     for cell in answer.cells:
         for one in cell.evidence:
-            yield from _hanging(f"{cell.code:<22}", one.sentence)
+            yield from _hanging_lines(f"{cell.code:<22}", one.sentence)
     names_by_reason: dict[tuple[str, str], list[str]] = {}
     for gap in (*answer.gaps, *answer.absent):
         kind = gap.kind.replace("_", " ")
         names_by_reason.setdefault((kind, gap.because), []).append(attack_words(gap.name))
     for (kind, because), names in names_by_reason.items():
-        yield from _hanging(f"{kind:<22}", f"{', '.join(names)}: {because}")
+        yield from _hanging_lines(f"{kind:<22}", f"{', '.join(names)}: {because}")
 
 
-def _listed(name: str, said: Sequence[str], style: str) -> Iterator[Text]:
+def _list_lines(name: str, said: Sequence[str], style: str) -> Iterator[Text]:
     for number, text in enumerate(said):
         start = f"{name if number == 0 else '':<{INDENT}}"
-        yield from _hanging(start, text, style if number == 0 else "")
+        yield from _hanging_lines(start, text, style if number == 0 else "")
 
 
-def _hanging(start: str, text: str, style: str = "") -> Iterator[Text]:
+def _hanging_lines(start: str, text: str, style: str = "") -> Iterator[Text]:
     """Yield a text behind its start, further lines indented below it."""
     lines = wrap(printable(text), WIDTH - len(start), break_on_hyphens=False) or [""]
     for number, line in enumerate(lines):
@@ -346,6 +346,6 @@ def _hanging(start: str, text: str, style: str = "") -> Iterator[Text]:
         yield Text.assemble((head, style), line)
 
 
-def _wrapped(text: str, indent: int, style: str) -> Iterator[Text]:
+def _wrap_lines(text: str, indent: int, style: str) -> Iterator[Text]:
     for line in wrap(printable(text), WIDTH - indent):
         yield Text(" " * indent + line, style)

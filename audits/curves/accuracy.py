@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from audits.curves.marks import (
     Marks,
-    epsilon,
     epsilon_cell,
     epsilon_side,
-    legend,
     limit_guides,
-    of,
+    points_of,
+    promised_epsilon,
     run_cell,
+    trace_legend,
 )
 from securefg.foundation.interval import Interval
 from securefg.foundation.units import percent
@@ -40,23 +40,23 @@ BROAD, HEIGHT = 640.0, 300.0
 
 def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     """Return the figure of the score at every promised epsilon, with the reference levels."""
-    points = of(data, series.name, lambda point: point.accuracy is not None)
-    lost = of(data, series.name, lambda point: bool(point.failed))
-    traces = marks.traces(points, lambda point: _accuracy_mark(point, marks))
+    points = points_of(data, series.name, lambda point: point.accuracy is not None)
+    lost = points_of(data, series.name, lambda point: bool(point.failed))
+    traces = marks.defence_traces(points, lambda point: _accuracy_mark(point, marks))
     score = score_words(points)
     plot = Plot(
-        label=f"{capital(score)} against epsilon, {series.name}. {_spoken(points)}",
+        label=f"{capital(score)} against epsilon, {series.name}. {_spoken_text(points)}",
         x=epsilon_side([*points, *lost]),
         y=Side(f"test {score}", axis_percent, bounds=(0.0, 1.0)),
         traces=traces,
-        guides=tuple(_guides(series)),
-        lost=tuple((epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
+        guides=tuple(_guide_lines(series)),
+        lost=tuple((promised_epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
     )
     return Figure(
         f"{capital(score)} against epsilon",
-        _caption(data, bool(lost)),
+        _caption_text(data, bool(lost)),
         draw_plot(plot, height=HEIGHT),
-        legend(traces),
+        trace_legend(traces),
         broad=draw_plot(plot, BROAD, HEIGHT),
         table=_accuracy_table(points, series),
         file=f"{series.name} {score}",
@@ -70,10 +70,10 @@ def _accuracy_mark(point: CurvePoint, marks: Marks) -> Mark:
     if len(point.accuracies) > 1:
         lines.append("seeds: " + ", ".join(percent(value) for value in point.accuracies))
     return Mark(
-        epsilon(point),
+        promised_epsilon(point),
         shown.value,
         "\n".join(lines),
-        f"#{marks.anchor(point)}",
+        f"#{marks.row_anchor(point)}",
         shown.low,
         shown.high,
         point.accuracies if len(point.accuracies) > 1 else (),
@@ -81,7 +81,7 @@ def _accuracy_mark(point: CurvePoint, marks: Marks) -> Mark:
     )
 
 
-def levels(series: Series) -> list[tuple[str, Interval, tuple[RunRef, ...]]]:
+def reference_levels(series: Series) -> list[tuple[str, Interval, tuple[RunRef, ...]]]:
     """Return the reference levels that are known, with their names and runs."""
     named = (
         ("centralised", series.centralised, series.centralised_runs),
@@ -90,14 +90,14 @@ def levels(series: Series) -> list[tuple[str, Interval, tuple[RunRef, ...]]]:
     return [(name, found, runs) for name, found, runs in named if found is not None]
 
 
-def _guides(series: Series) -> list[Guide]:
+def _guide_lines(series: Series) -> list[Guide]:
     return [
         Guide(f"{name} {percent(found.value)}", found.value, f"{name}: {accuracy_words(found)}")
-        for name, found, _ in levels(series)
+        for name, found, _ in reference_levels(series)
     ]
 
 
-def _caption(data: CurveData, lost: bool) -> str:
+def _caption_text(data: CurveData, lost: bool) -> str:
     seeds = (
         f"Means over {data.seeds} seeds with 95% intervals; dots are the seeds."
         if data.seeds > 1
@@ -108,7 +108,7 @@ def _caption(data: CurveData, lost: bool) -> str:
     return f"{seeds} At infinity nothing is promised.{ring}{crosses}"
 
 
-def _spoken(points: Sequence[CurvePoint]) -> str:
+def _spoken_text(points: Sequence[CurvePoint]) -> str:
     said = [f"{setting_words(p)}: {percent(p.accuracy.value)}." for p in points if p.accuracy]
     return " ".join(said) or "No point was run to its end."
 
@@ -118,19 +118,19 @@ def _accuracy_table(points: Sequence[CurvePoint], series: Series) -> Table:
         (
             Cell(defence_words(p.defence), p.defence),
             epsilon_cell(p),
-            *_cells(p.accuracy),
+            *_interval_cells(p.accuracy),
             run_cell(p.runs),
         )
         for p in points
         if p.accuracy is not None
     ]
-    for name, found, runs in levels(series):
-        rows.append((Cell(name), Cell("–", ""), *_cells(found), run_cell(runs)))
+    for name, found, runs in reference_levels(series):
+        rows.append((Cell(name), Cell("–", ""), *_interval_cells(found), run_cell(runs)))
     columns = ("setting", "epsilon", score_words(points), "low", "high", "runs")
     return Table(columns, tuple(rows))
 
 
-def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
+def _interval_cells(found: Interval) -> tuple[Cell, Cell, Cell]:
     shown = within(found)
     return (
         Cell(percent(found.value), repr(found.value)),
@@ -142,10 +142,12 @@ def _cells(found: Interval) -> tuple[Cell, Cell, Cell]:
 def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     """Return the figure of the largest gain of any attack against the score, with the Pareto
     front."""
-    points = of(data, series.name, lambda p: p.accuracy is not None and gain(p) is not None)
-    front = pareto([point for point in points if measured_whole(point)])
+    points = points_of(
+        data, series.name, lambda p: p.accuracy is not None and largest_gain(p) is not None
+    )
+    front = pareto_points([point for point in points if measured_whole(point)])
     best = "; ".join(setting_words(point) for point in front) or "nothing"
-    traces = marks.traces(points, lambda point: _trade_mark(point, marks), joined=False)
+    traces = marks.defence_traces(points, lambda point: _trade_mark(point, marks), joined=False)
     score = score_words(points)
     plot = Plot(
         label=f"Largest gain of any attack against {score}, {series.name}. On the front: {best}.",
@@ -153,7 +155,7 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
         y=Side("largest gain over the prior", short_signed, covered=(0.0,)),
         traces=traces,
         guides=limit_guides(data),
-        front=tuple((_accuracy(point), gain(point) or 0.0) for point in front),
+        front=tuple((_accuracy_value(point), largest_gain(point) or 0.0) for point in front),
     )
     return Figure(
         f"Leakage against {score}",
@@ -161,30 +163,30 @@ def trade_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
         f"both a higher {score} and less leakage. A setting with a measurement that did not "
         "hold is not on it.",
         draw_plot(plot, height=HEIGHT),
-        legend(traces),
+        trace_legend(traces),
         table=_trade_table(points, front),
         file=f"{series.name} leakage and {score}",
     )
 
 
-def pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+def pareto_points(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Return the points that no other point beats in accuracy and in leakage, from left to
     right."""
-    ordered = sorted(points, key=lambda p: (-_accuracy(p), gain(p) or 0.0))
+    ordered = sorted(points, key=lambda p: (-_accuracy_value(p), largest_gain(p) or 0.0))
     front: list[CurvePoint] = []
     for point in ordered:
-        if not front or (gain(point) or 0.0) < (gain(front[-1]) or 0.0):
+        if not front or (largest_gain(point) or 0.0) < (largest_gain(front[-1]) or 0.0):
             front.append(point)
     return front[::-1]
 
 
-def gain(point: CurvePoint) -> float | None:
+def largest_gain(point: CurvePoint) -> float | None:
     """Return the largest gain of any attack on this point, or None."""
     leak = largest_leak(point)
     return None if leak is None or leak.gain is None else leak.gain.value
 
 
-def _accuracy(point: CurvePoint) -> float:
+def _accuracy_value(point: CurvePoint) -> float:
     return point.accuracy.value if point.accuracy else 0.0
 
 
@@ -201,7 +203,7 @@ def _trade_mark(point: CurvePoint, marks: Marks) -> Mark:
         point.accuracy.value,
         leak.gain.value,
         said,
-        f"#{marks.anchor(point)}",
+        f"#{marks.row_anchor(point)}",
         tone="chosen" if marks.is_chosen(point) else "",
     )
 
@@ -216,7 +218,7 @@ def _trade_table(points: Sequence[CurvePoint], front: Sequence[CurvePoint]) -> T
             (
                 Cell(defence_words(point.defence), point.defence),
                 epsilon_cell(point),
-                Cell(percent(_accuracy(point)), repr(_accuracy(point))),
+                Cell(percent(_accuracy_value(point)), repr(_accuracy_value(point))),
                 Cell(signed(leak.gain.value), repr(leak.gain.value)),
                 Cell(by_whom(leak), number=False),
                 Cell("yes" if point in front else "no"),

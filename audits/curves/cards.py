@@ -83,10 +83,10 @@ class Card:
     runs: tuple[tuple[str, str], ...] = ()
 
 
-def cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
+def make_cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
     """Return one card per series."""
     series = {one.name: one for one in data.series}
-    return tuple(_card(data, series[choice.series], choice, marks) for choice in data.choices)
+    return tuple(_make_card(data, series[choice.series], choice, marks) for choice in data.choices)
 
 
 def limit_words(limits: Limits) -> str:
@@ -104,16 +104,16 @@ def limit_words(limits: Limits) -> str:
     return f"Limits: {' and '.join(said)}. A measurement that is missing counts as failed."
 
 
-def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card:
+def _make_card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card:
     clients = f", {plural(series.clients, 'client')}" if series.clients else ""
     about = f"{series.method} on {series.dataset}{clients}"
     own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
     if not own:
-        words = _readable(choice.words, data)
+        words = _readable_words(choice.words, data)
         return Card(series.name, about, "unmet", "NONE YET", "No setting was run to its end", words)
     chosen = next((p for p in own if p.key == choice.point and _may_stand(p, data.limits)), None)
     point = chosen or nearest_point(own, data.limits)
-    tone, badge = _answer(data.limits, choice, chosen)
+    tone, badge = _choice_answer(data.limits, choice, chosen)
     unit = _promised_unit(data.limits, own)
     shown = own if len(own) <= MOST_ROWS else [point]
     return Card(
@@ -121,18 +121,18 @@ def _card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card
         about,
         tone,
         badge,
-        f"{'' if chosen else 'Closest: '}{setting_words(point)}: {_score(point)}",
-        "" if chosen else _reason(choice, data),
+        f"{'' if chosen else 'Closest: '}{setting_words(point)}: {_score_text(point)}",
+        "" if chosen else _missing_reason(choice, data),
         check_conditions(point, data.limits),
-        _price(data, series, point),
-        _unit(point),
+        _price_text(data, series, point),
+        _unit_words(point),
         choice.missing,
         unknown_sentence(point),
         list_doubts(data, series, point),
         f"Promised ε per {unit}" if unit else "Promised ε",
-        tuple(_row(one, data.limits, unit, marks, one is point) for one in shown),
+        tuple(_make_row(one, data.limits, unit, marks, one is point) for one in shown),
         len(own) - len(shown),
-        marks.anchor(point),
+        marks.row_anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
 
@@ -143,26 +143,26 @@ def _may_stand(point: CurvePoint, limits: Limits) -> bool:
     return not limits.any or state_of(check_conditions(point, limits)) == "met"
 
 
-def _answer(limits: Limits, choice: Choice, chosen: CurvePoint | None) -> tuple[str, str]:
+def _choice_answer(limits: Limits, choice: Choice, chosen: CurvePoint | None) -> tuple[str, str]:
     if chosen is None:
         return "unmet", "NONE" if choice.concluded else "NONE YET"
     return ("met", "THIS ONE") if limits.any else ("free", "NO LIMITS SET")
 
 
-def _reason(choice: Choice, data: CurveData) -> str:
+def _missing_reason(choice: Choice, data: CurveData) -> str:
     """Return why no setting is recommended. The conditions of the nearest setting tell what it
     lacks."""
     words = choice.words.removeprefix("no setting is recommended").lstrip(":; ")
     if not choice.concluded and " comes nearest" in words:
         return ""
-    return _readable(words, data)
+    return _readable_words(words, data)
 
 
-def _score(point: CurvePoint) -> str:
+def _score_text(point: CurvePoint) -> str:
     return f"{percent(point.accuracy.value if point.accuracy else None)} {point.score}"
 
 
-def _price(data: CurveData, series: Series, point: CurvePoint) -> str:
+def _price_text(data: CurveData, series: Series, point: CurvePoint) -> str:
     """Return the cost in points, and the levels that it compares with."""
     plain = next((p for p in data.points if p.series == point.series and p.defence == "none"), None)
     levels = [
@@ -171,11 +171,11 @@ def _price(data: CurveData, series: Series, point: CurvePoint) -> str:
         ("all data in one place", series.centralised),
     ]
     beside = ", ".join(f"{name} {percent(found.value)}" for name, found in levels if found)
-    cost = _cost(plain, point)
+    cost = _cost_text(plain, point)
     return " ".join(filter(None, (cost, f"To compare: {beside}." if beside else "")))
 
 
-def _cost(plain: CurvePoint | None, point: CurvePoint) -> str:
+def _cost_text(plain: CurvePoint | None, point: CurvePoint) -> str:
     if plain is None or plain.accuracy is None:
         return "The same training without a defence was not run, so the price is not known."
     if plain is point:
@@ -186,19 +186,19 @@ def _cost(plain: CurvePoint | None, point: CurvePoint) -> str:
         return "No seed was run with and without the defence, so the price is not known."
     found = interval(changes)
     spread = (
-        f" ({_tenths(found.low)} to {_tenths(found.high)} at 95%, paired by seed)"
+        f" ({_tenths_text(found.low)} to {_tenths_text(found.high)} at 95%, paired by seed)"
         if len(changes) > 1
         else " (one seed)"
     )
-    reached = f"{percent(plain.accuracy.value)} without a defence, {_score(point)} with it"
-    return f"{reached}: {_tenths(found.value)} points{spread}."
+    reached = f"{percent(plain.accuracy.value)} without a defence, {_score_text(point)} with it"
+    return f"{reached}: {_tenths_text(found.value)} points{spread}."
 
 
-def _tenths(value: float) -> str:
+def _tenths_text(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
 
 
-def _unit(point: CurvePoint) -> str:
+def _unit_words(point: CurvePoint) -> str:
     """Return what the promise covers, and the promise per every other unit."""
     if point.epsilon is None:
         return "Nothing is promised: this setting has no epsilon."
@@ -218,14 +218,14 @@ def _other_unit(unit: Unit, epsilon: float | None) -> str:
     return f"{epsilon_text(epsilon)} per {unit}"
 
 
-def _row(point: CurvePoint, limits: Limits, unit: str, marks: Marks, is_shown: bool) -> Row:
+def _make_row(point: CurvePoint, limits: Limits, unit: str, marks: Marks, is_shown: bool) -> Row:
     leak = largest_leak(point)
     return Row(
         _short_setting(point),
-        marks.anchor(point),
+        marks.row_anchor(point),
         percent(point.accuracy.value if point.accuracy else None),
         "not measured" if leak is None or leak.gain is None else _gain_reach(leak.gain, point),
-        _promise(point, unit),
+        _promise_text(point, unit),
         state_of(check_conditions(point, limits)),
         is_shown,
     )
@@ -248,7 +248,7 @@ def _gain_reach(gain: Interval, point: CurvePoint) -> str:
     return signed(gain.value) + (f", up to {signed(gain.high)}" if is_wide else "")
 
 
-def _promise(point: CurvePoint, unit: str) -> str:
+def _promise_text(point: CurvePoint, unit: str) -> str:
     """Return the promised epsilon per the unit of the column, or with the setting's own."""
     if point.epsilon is None:
         return "none"
@@ -267,7 +267,7 @@ def _promised_unit(limits: Limits, points: Sequence[CurvePoint]) -> str:
     return limits.unit or (units.pop() if len(units) == 1 else "")
 
 
-def _readable(words: str, data: CurveData) -> str:
+def _readable_words(words: str, data: CurveData) -> str:
     """Return the sweep's words, with defences and attacks as they are called on the page."""
     for name in {point.defence for point in data.points} - {"none"}:
         called = defence_words(name)

@@ -20,7 +20,7 @@ from audits.curves.pooled import (
     pooled_prior,
     pooled_verdict,
 )
-from audits.curves.recommend import choose
+from audits.curves.recommend import choose_point
 from audits.findings.file import is_whole
 from audits.findings.history import read_history
 from audits.findings.record import COVERAGE, NOT_ASKED, Finding, Verdict
@@ -50,7 +50,7 @@ PROMISE_CHECKS = frozenset({"books", "mechanisms", "recorded"})
 NOT_AUDITED = "run, and not audited on the curve's terms"
 
 
-def collect(
+def collect_curve(
     plan: CurvePlan, root: Path, failed: Sequence[Failure], command: str = "securefg curve"
 ) -> tuple[CurveData, Timing]:
     """Return the data and the timing of a curve. A point without all its seeds is shown as failed,
@@ -66,8 +66,10 @@ def collect(
     }
     reasons = {found: fault or NOT_AUDITED for found, fault in faults.items() if found not in runs}
     reasons |= {failure.config_hash: failure.reason for failure in failed}
-    points = tuple(_point(plan, setting, runs, reasons) for setting in plan.settings)
-    series = tuple(_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points))
+    points = tuple(_make_point(plan, setting, runs, reasons) for setting in plan.settings)
+    series = tuple(
+        _make_series(plan, name, runs) for name in dict.fromkeys(p.series for p in points)
+    )
     limits = plan.curve.limits
     data = CurveData(
         schema=SCHEMA,
@@ -76,12 +78,12 @@ def collect(
         limits=limits,
         series=series,
         points=points,
-        choices=tuple(choose(s, points, limits, command) for s in series),
+        choices=tuple(choose_point(s, points, limits, command) for s in series),
         settings=yaml.safe_dump(plan.curve.model_dump(mode="json"), sort_keys=False),
         versions=versions(),
         command=command,
     )
-    return data, Timing(seconds=_seconds(plan, runs), hardware=_hardware())
+    return data, Timing(seconds=_run_seconds(plan, runs), hardware=_describe_hardware())
 
 
 def findings_of(folder: RunFolder) -> Path:
@@ -91,11 +93,11 @@ def findings_of(folder: RunFolder) -> Path:
 
 def is_audited(folder: RunFolder, plan: Plan) -> bool:
     """Return whether exactly this audit of exactly this record ended, on the curve's own terms."""
-    wanted = plan.ended(audit_settings(folder.config().audit, plan.overrides))
+    wanted = plan.ended_note(audit_settings(folder.config().audit, plan.overrides))
     return is_whole(findings_of(folder), folder.summary().transcript_chain, wanted)
 
 
-def _point(
+def _make_point(
     plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
 ) -> CurvePoint:
     found = [(p, runs[p.config.hash]) for p in setting.runs if p.config.hash in runs]
@@ -123,56 +125,58 @@ def _point(
         for (_, folder), summary in zip(found, summaries, strict=True)
     ]
     chance = [no_skill(summary.test_scores, score) for summary in summaries]
-    claimed, lower, violations = _epsilons(audits)
+    claimed, lower, violations = _measured_epsilons(audits)
     return CurvePoint(
         **common,
         accuracy=interval(accuracies),
         accuracies=accuracies,
         score=score.replace("_", " "),
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
-        alone_accuracies=_alone(plan, setting, runs, score),
+        alone_accuracies=_scores_alone(plan, setting, runs, score),
         made_by=_made_by([folder for _, folder in found]),
-        leaks=_leaks(audits, plan.asked(setting)) + _unchecked(setting.epsilon, audits),
+        leaks=_pool_leaks(audits, plan.asked(setting)) + _unchecked_leaks(setting.epsilon, audits),
         not_asked=_not_asked(audits),
         default_leaks=_default_leaks(plan, found, audits),
-        claims=_claims(summaries),
+        claims=_largest_claims(summaries),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
         violations=violations,
-        bytes_up=_bytes(summaries, "up"),
-        bytes_down=_bytes(summaries, "down"),
-        runs=tuple(_ref(point, folder) for point, folder in found),
+        bytes_up=_mean_bytes(summaries, "up"),
+        bytes_down=_mean_bytes(summaries, "down"),
+        runs=tuple(_run_ref(point, folder) for point, folder in found),
     )
 
 
-def _claims(summaries: Sequence[Summary]) -> dict[Unit, ClaimedEpsilon]:
+def _largest_claims(summaries: Sequence[Summary]) -> dict[Unit, ClaimedEpsilon]:
     """Return every unit's claim of the seed with the largest epsilon. Partitions differ by seed."""
     found: dict[Unit, ClaimedEpsilon] = {}
     for summary in summaries:
         for unit, claim in summary.epsilon.items():
-            if unit not in found or _size(claim) > _size(found[unit]):
+            if unit not in found or _claim_size(claim) > _claim_size(found[unit]):
                 found[unit] = claim
     return found
 
 
-def _size(claim: ClaimedEpsilon) -> float:
+def _claim_size(claim: ClaimedEpsilon) -> float:
     return math.inf if claim.epsilon is None else claim.epsilon
 
 
-def _leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:
+def _pool_leaks(audits: Sequence[Sequence[Finding]], asked: Asked) -> tuple[Leak, ...]:
     """Return the findings of the same attack and adversary, pooled over the seeds. An attack that
     was asked for and has no finding in some seed counts as not run."""
     groups: dict[tuple[str, str], list[tuple[int, Finding]]] = {}
     for seed, findings in enumerate(audits):
         for finding in findings:
-            if _is_about(finding, asked.adversaries) and _counts(finding, asked):
+            if _is_about(finding, asked.adversaries) and _counts_as_leak(finding, asked):
                 groups.setdefault((finding.attack, finding.adversary), []).append((seed, finding))
-    found = [_leak(group, len(audits), asked.smallest) for group in groups.values()]
+    found = [_pool_leak(group, len(audits), asked.smallest) for group in groups.values()]
     there = {leak.attack for leak in found}
     return tuple(found + [_not_run(name) for name in asked.attacks if name not in there])
 
 
-def _unchecked(epsilon: float | None, audits: Sequence[Sequence[Finding]]) -> tuple[Leak, ...]:
+def _unchecked_leaks(
+    epsilon: float | None, audits: Sequence[Sequence[Finding]]
+) -> tuple[Leak, ...]:
     """Return a leak entry if a promised epsilon was not checked: some seed has no finding of its
     checks."""
     if epsilon is None:
@@ -199,7 +203,7 @@ def _is_about(finding: Finding, adversaries: Sequence[str]) -> bool:
     return finding.attack not in COVERAGE or finding.adversary in kinds
 
 
-def _counts(finding: Finding, asked: Asked) -> bool:
+def _counts_as_leak(finding: Finding, asked: Asked) -> bool:
     """Return whether a finding counts with the leaks.
 
     A finding does not count if its attack is excluded and did not break off, or if the run gives
@@ -250,12 +254,14 @@ def _not_run(attack: str) -> Leak:
     )
 
 
-def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | None) -> Leak:
+def _pool_leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | None) -> Leak:
     """Return the pooled leak of one attack and adversary. Each field or place may have a finding of
     its own, so a seed may have several findings."""
     found = [finding for _, finding in by_seed]
     first, measured = found[0], len({seed for seed, _ in by_seed})
-    gains, values = ([one for one in ones if one] for ones in zip(*_figures(found), strict=True))
+    gains, values = (
+        [one for one in ones if one] for ones in zip(*_gain_figures(found), strict=True)
+    )
     whole = len(gains) == len(values) == len(found) and all(f.prior for f in found)
     verdict, because = pooled_verdict(found, smallest)
     powerless = whole and not has_power(found)
@@ -272,7 +278,7 @@ def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | 
         because=because,
         sound=verdict is not Verdict.INCONCLUSIVE and not powerless,
         leaking=tuple(dict.fromkeys(s for s, f in by_seed if f.verdict is Verdict.LEAK)),
-        basis=_basis(found) if whole else "",
+        basis=_gain_basis(found) if whole else "",
         value=over_seeds_and_targets(values) if whole else None,
         prior=pooled_prior(found) if whole else None,
         gain=over_seeds_and_targets(gains) if whole else None,
@@ -281,11 +287,11 @@ def _leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | 
     )
 
 
-def _figures(found: Sequence[Finding]) -> list[tuple[Interval | None, Interval | None]]:
+def _gain_figures(found: Sequence[Finding]) -> list[tuple[Interval | None, Interval | None]]:
     return [(finding.gain, finding.value) for finding in found]
 
 
-def _basis(found: Sequence[Finding]) -> str:
+def _gain_basis(found: Sequence[Finding]) -> str:
     """Return how the gain is known. A gain that is measured in one seed counts as measured."""
     bases = {finding.basis for finding in found}
     return bases.pop() if len(bases) == 1 else "measured"
@@ -300,7 +306,7 @@ def _null_band(figures: Sequence[Interval | None]) -> Interval | None:
     return Interval(value=0.0, low=low, high=high)
 
 
-def _epsilons(
+def _measured_epsilons(
     audits: Sequence[Sequence[Finding]],
 ) -> tuple[float | None, float | None, tuple[str, ...]]:
     """Return the mechanism finding that comes closest to its claim, and all violations in words."""
@@ -314,13 +320,13 @@ def _epsilons(
     return closest.epsilon_claimed, closest.epsilon_lower, tuple(dict.fromkeys(violations))
 
 
-def _series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
+def _make_series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Series:
     first = next(setting for setting in plan.settings if setting.series == name)
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
     own = [level for level in plan.levels if level.series == name]
     score = monitored(config, None if folder is None else folder.summary())
-    levels = {level.kind: _level(level, runs, score) for level in own}
+    levels = {level.kind: _reference_level(level, runs, score) for level in own}
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(
         name=name,
@@ -341,7 +347,7 @@ def _num_clients(folder: RunFolder | None) -> int:
     return Partition.load(folder.path / "partition.safetensors").num_clients
 
 
-def _level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | None:
+def _reference_level(level: Level, runs: dict[str, RunFolder], score: str) -> Interval | None:
     """Return the interval over the seeds that were run, by the score that the series is compared
     by."""
     found = [runs[p.config.hash] for p in level.runs if p.config.hash in runs]
@@ -360,7 +366,7 @@ def _made_by(folders: Sequence[RunFolder]) -> tuple[str, ...]:
     return tuple(sorted(runs | {audit.version for audit in audits if audit is not None}))
 
 
-def _alone(
+def _scores_alone(
     plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], score: str
 ) -> tuple[float, ...]:
     """Return the scores of training alone, seed by seed, for seeds with exactly the same data as
@@ -378,21 +384,21 @@ def _alone(
 
 
 def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:
-    return tuple(_ref(p, runs[p.config.hash]) for p in level.runs if p.config.hash in runs)
+    return tuple(_run_ref(p, runs[p.config.hash]) for p in level.runs if p.config.hash in runs)
 
 
-def _ref(point: Point, folder: RunFolder) -> RunRef:
+def _run_ref(point: Point, folder: RunFolder) -> RunRef:
     config = point.config
     return RunRef(folder=folder.path.name, seed=config.seed, config_hash=config.hash)
 
 
-def _bytes(summaries: Sequence[Summary], way: str) -> int:
+def _mean_bytes(summaries: Sequence[Summary], way: str) -> int:
     """Return the mean of the bytes over the seeds. Early stopping ends some runs before others."""
     sizes = [getattr(summary.bytes, way).total for summary in summaries]
     return round(statistics.fmean(sizes))
 
 
-def _seconds(plan: CurvePlan, runs: dict[str, RunFolder]) -> dict[str, float]:
+def _run_seconds(plan: CurvePlan, runs: dict[str, RunFolder]) -> dict[str, float]:
     found = {}
     for setting in plan.settings:
         own = [runs[p.config.hash].summary().seconds for p in setting.runs if p.config.hash in runs]
@@ -401,7 +407,7 @@ def _seconds(plan: CurvePlan, runs: dict[str, RunFolder]) -> dict[str, float]:
     return found
 
 
-def _hardware() -> dict[str, str]:
+def _describe_hardware() -> dict[str, str]:
     return {
         "processor": platform.machine(),
         "cores": str(os.cpu_count()),

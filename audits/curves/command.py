@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from audits.curves.collect import collect, is_audited
+from audits.curves.collect import collect_curve, is_audited
 from audits.curves.forecast import describe_work, warn_of_red
 from audits.curves.page import build_curve_page
 from audits.curves.plan import CurvePlan, plan_curve
@@ -62,13 +62,13 @@ def draw_curve(
     outcome = carry_out(plan, home, jobs, display)
     asked = path.name if path.is_absolute() else path.as_posix()  # no machine's folders on a page
     told = f"securefg curve {asked}"
-    data, timing = collect(plan, home / "runs", outcome.failed, told)
+    data, timing = collect_curve(plan, home / "runs", outcome.failed, told)
     tried: set[str] = set()
-    while not outcome.interrupted and (due := _due(data, tried)):
+    while not outcome.interrupted and (due := _due_points(data, tried)):
         tried |= due
         later = audit_by_default(plan, due, home, jobs, display)
         outcome = replace(later, failed=(*outcome.failed, *later.failed))
-        data, timing = collect(plan, home / "runs", outcome.failed, told)
+        data, timing = collect_curve(plan, home / "runs", outcome.failed, told)
     write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
     write_json(home / "timing.json", timing.model_dump(mode="json"))
     page = build_curve_page(data, timing, home / f"{curve.name}.html")
@@ -96,7 +96,7 @@ def refuse_impossible(plan: CurvePlan, runs: Path) -> dict[str, Setup]:
     return setups
 
 
-def _due(data: CurveData, tried: set[str]) -> set[str]:
+def _due_points(data: CurveData, tried: set[str]) -> set[str]:
     """Return the points that are recommended unless an attack that nobody asked for leaks."""
     return set(awaiting_default_audit(data.series, data.points, data.limits)) - tried
 

@@ -13,7 +13,7 @@ from audits.curves.recommend import (
     claim_objection,
     epsilon_objection,
     is_unsound,
-    paired,
+    paired_difference,
 )
 from audits.findings.record import COVERAGE
 from securefg.foundation.interval import Interval
@@ -164,23 +164,23 @@ def _check_worth(point: CurvePoint, other: str, level: Sequence[float]) -> Condi
     name = f"Better than {other}"
     if not level or len(level) < len(point.accuracies):
         return Condition("unknown", name, "not measured in every seed on the same data")
-    gain = paired(point.accuracies, level)
-    reached = f"{percent(_mean(point.accuracies))} against {percent(_mean(level))}"
+    gain = paired_difference(point.accuracies, level)
+    reached = f"{percent(_mean_value(point.accuracies))} against {percent(_mean_value(level))}"
     if len(level) < 2:
         if gain.value < WORTH:
             return Condition("failed", name, f"{reached} (one seed)")
         return Condition("unknown", name, f"{reached}; one seed cannot tell")
-    spread = f"{_points(gain.low)} to {_points(gain.high)} points"
+    spread = f"{_points_text(gain.low)} to {_points_text(gain.high)} points"
     if gain.low > 0:
         return Condition("met", name, f"{reached} ({spread})")
     return Condition("failed" if gain.high < WORTH else "unknown", name, f"{reached} ({spread})")
 
 
-def _points(share: float) -> str:
+def _points_text(share: float) -> str:
     return f"{100 * share:+.1f}".replace("-", "−")
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean_value(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 

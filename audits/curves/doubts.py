@@ -56,7 +56,7 @@ def list_doubts(data: CurveData, series: Series, point: CurvePoint) -> tuple[str
         found.append(f"{capital(describe_unsure(unknown))}.")
     if point.epsilon is not None and not_covered(point):
         found.append(f"No epsilon covers: {not_covered(point)}.")
-    return (*found, *_choosing(data, series))
+    return (*found, *_doubt_choice(data, series))
 
 
 def _wide_score(point: CurvePoint) -> list[str]:
@@ -67,7 +67,7 @@ def _wide_score(point: CurvePoint) -> list[str]:
     return [f"{seeds} fix the {point.score} to ±{reach:.0f} points only: run more of them."]
 
 
-def _choosing(data: CurveData, series: Series) -> tuple[str, ...]:
+def _doubt_choice(data: CurveData, series: Series) -> tuple[str, ...]:
     """Say that a choice by private scores is a release, and what the runs would add up to."""
     promised = [p for p in data.points if p.series == series.name and p.epsilon is not None]
     if not promised:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from audits.curves.marks import (
     Marks,
-    epsilon,
     epsilon_cell,
     epsilon_side,
-    legend,
     limit_guides,
-    of,
+    points_of,
+    promised_epsilon,
     run_cell,
+    trace_legend,
 )
 from securefg.foundation.units import bytes_text, seconds_text, significant
 from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Series, Timing
@@ -42,10 +42,10 @@ def leak_figures(data: CurveData, series: Series, marks: Marks) -> Iterator[Figu
     """Yield a panel for every attack and adversary with a measurement."""
     for found in _by_attack(data, series):
         if any(leak.gain is not None for _, leak in found):
-            yield _panel(data, series, marks, found)
+            yield _attack_panel(data, series, marks, found)
 
 
-def unmeasured(data: CurveData, series: Series) -> Iterator[tuple[str, str]]:
+def unmeasured_attacks(data: CurveData, series: Series) -> Iterator[tuple[str, str]]:
     """Yield (attack and adversary, reason) for every attack that could be measured at no
     setting."""
     for found in _by_attack(data, series):
@@ -54,7 +54,7 @@ def unmeasured(data: CurveData, series: Series) -> Iterator[tuple[str, str]]:
 
 
 def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
-    points = of(data, series.name, lambda point: not point.failed)
+    points = points_of(data, series.name, lambda point: not point.failed)
     pairs = dict.fromkeys((leak.attack, leak.adversary) for p in points for leak in p.leaks)
     for attack, adversary in pairs:
         yield [
@@ -65,7 +65,7 @@ def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
         ]
 
 
-def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
+def _attack_panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
     first = found[0][1]
     title = f"{attack_words(first.attack)}, by {adversary_words(first.adversary)}"
     title = capital(title)
@@ -77,30 +77,32 @@ def _panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figur
         label=f"{title}: gain over the prior against epsilon, {series.name}. {said}",
         x=epsilon_side(points),
         y=Side("gain over the prior", short_signed, covered=(0.0,)),
-        traces=marks.traces(points, lambda point: _mark(point, leaks[point.key], marks)),
+        traces=marks.defence_traces(
+            points, lambda point: _leak_mark(point, leaks[point.key], marks)
+        ),
         guides=limit_guides(data),
         band=_null_band(known),
     )
     return Figure(
         title,
-        _caption(first, len(found) - len(known), len(found)),
+        _leak_caption(first, len(found) - len(known), len(found)),
         draw_plot(plot, height=HEIGHT),
-        table=_table(found),
+        table=_leak_table(found),
         file=f"{series.name} {title}",
     )
 
 
-def _mark(point: CurvePoint, leak: Leak, marks: Marks) -> Mark:
+def _leak_mark(point: CurvePoint, leak: Leak, marks: Marks) -> Mark:
     assert leak.gain is not None
     lines = [setting_words(point), f"gain {gain_words(leak)}"]
     if leak.value is not None and leak.prior is not None:
         lines.append(f"reached {significant(leak.value.value)}, prior {significant(leak.prior)}")
     lines.append(VERDICT_WORDS.get(leak.verdict, leak.verdict))
     return Mark(
-        epsilon(point),
+        promised_epsilon(point),
         leak.gain.value,
         "\n".join(lines),
-        f"#{marks.anchor(point)}",
+        f"#{marks.row_anchor(point)}",
         leak.gain.low,
         leak.gain.high,
         tone="bad" if leak.verdict == "VIOLATION" else "chosen" if marks.is_chosen(point) else "",
@@ -112,22 +114,22 @@ def _null_band(known: Found) -> tuple[tuple[float, float, float], ...]:
     widest: dict[float, tuple[float, float]] = {}
     for point, leak in known:
         if leak.null is not None:
-            low, high = widest.get(epsilon(point), (leak.null.low, leak.null.high))
-            widest[epsilon(point)] = min(low, leak.null.low), max(high, leak.null.high)
+            low, high = widest.get(promised_epsilon(point), (leak.null.low, leak.null.high))
+            widest[promised_epsilon(point)] = min(low, leak.null.low), max(high, leak.null.high)
     return tuple((x, low, high) for x, (low, high) in sorted(widest.items()))
 
 
-def _caption(leak: Leak, unknown: int, all_: int) -> str:
+def _leak_caption(leak: Leak, unknown: int, all_: int) -> str:
     lost = f" Not measured at {unknown} of {all_} settings." if unknown else ""
     return f"{capital(leak.metric)}, per {leak.unit or 'run'}.{lost}"
 
 
-def _table(found: Found) -> Table:
+def _leak_table(found: Found) -> Table:
     rows = tuple(
         (
             Cell(defence_words(point.defence), point.defence),
             epsilon_cell(point),
-            *_numbers(leak),
+            *_leak_cells(leak),
             Cell(VERDICT_WORDS.get(leak.verdict, leak.verdict), leak.verdict, number=False),
             run_cell(point.runs),
         )
@@ -137,19 +139,19 @@ def _table(found: Found) -> Table:
     return Table(("setting", "epsilon", *figures, "verdict", "runs"), rows)
 
 
-def _numbers(leak: Leak) -> tuple[Cell, ...]:
+def _leak_cells(leak: Leak) -> tuple[Cell, ...]:
     if leak.gain is None:
         return (Cell("–", ""),) * 7
     return (
-        _cell(None if leak.value is None else leak.value.value),
-        _cell(leak.prior),
+        _value_cell(None if leak.value is None else leak.value.value),
+        _value_cell(leak.prior),
         *(Cell(signed(v), repr(v)) for v in (leak.gain.value, leak.gain.low, leak.gain.high)),
         Cell("–", "") if leak.most_exposed is None else Cell(signed(leak.most_exposed)),
         Cell(leak.basis or "–", leak.basis, number=False),
     )
 
 
-def _cell(value: float | None) -> Cell:
+def _value_cell(value: float | None) -> Cell:
     return Cell("–", "") if value is None else Cell(significant(value), repr(value))
 
 
@@ -158,14 +160,14 @@ BOUNDS_HEIGHT = 320.0
 
 def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | None:
     """Return the figure of measured bounds against claims, or None if no claim was tested."""
-    points = of(
+    points = points_of(
         data, series.name, lambda p: bool(p.epsilon_claimed) and p.epsilon_lower is not None
     )
     if not points:
         return None
     broken = sum(is_broken(point) for point in points)
     verdict = f"{broken} of {len(points)} above the claim" if broken else "none above the claim"
-    traces = marks.traces(points, lambda point: _bound_mark(point, marks), joined=False)
+    traces = marks.defence_traces(points, lambda point: _bound_mark(point, marks), joined=False)
     plot = Plot(
         label=f"Measured lower bound against claimed epsilon, {series.name}: {verdict}.",
         x=Side("claimed epsilon", significant, True),
@@ -178,7 +180,7 @@ def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | Non
         f"{capital(verdict)}. At every setting the mechanism that comes nearest "
         "to its claim is shown.",
         draw_plot(plot, height=BOUNDS_HEIGHT),
-        legend(traces),
+        trace_legend(traces),
         table=_bound_table(points),
         file=f"{series.name} epsilon measured and claimed",
     )
@@ -208,7 +210,7 @@ def _bound_mark(point: CurvePoint, marks: Marks) -> Mark:
         point.epsilon_claimed,
         point.epsilon_lower,
         "\n".join(lines),
-        f"#{marks.anchor(point)}",
+        f"#{marks.row_anchor(point)}",
         tone="bad" if is_broken(point) else "",
     )
 
@@ -230,7 +232,7 @@ def _bound_table(points: Sequence[CurvePoint]) -> Table:
 def cost_figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> Iterator[Figure]:
     """Yield figures of bytes sent up, bytes sent down and time. A cost that is known at no point
     has none."""
-    points = of(data, series.name, lambda point: not point.failed)
+    points = points_of(data, series.name, lambda point: not point.failed)
     for title, value, text, caption in _cost_kinds(timing):
         known = [point for point in points if value(point) is not None]
         if known:

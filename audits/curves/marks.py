@@ -22,7 +22,7 @@ class Marks:
         self._anchors = {point.key: f"point-{i}" for i, point in enumerate(data.points, 1)}
         self._chosen = {choice.point for choice in data.choices}
 
-    def anchor(self, point: CurvePoint) -> str:
+    def row_anchor(self, point: CurvePoint) -> str:
         """Return the id of the point's row in the table of all points."""
         return self._anchors[point.key]
 
@@ -36,7 +36,7 @@ class Marks:
         known = found.colour if found else _COLOURS.get(defence)
         return known or _SPARE[self._defences.index(defence) % len(_SPARE)]
 
-    def traces(
+    def defence_traces(
         self,
         points: Iterable[CurvePoint],
         mark: Callable[[CurvePoint], Mark],
@@ -44,7 +44,7 @@ class Marks:
     ) -> tuple[Trace, ...]:
         """Return one trace per defence, from the smallest epsilon to infinity."""
         grouped: dict[str, list[Mark]] = {}
-        for point in sorted(points, key=epsilon):
+        for point in sorted(points, key=promised_epsilon):
             grouped.setdefault(point.defence, []).append(mark(point))
         return tuple(
             Trace(
@@ -59,17 +59,17 @@ class Marks:
         )
 
 
-def legend(traces: Sequence[Trace]) -> tuple[LegendEntry, ...]:
+def trace_legend(traces: Sequence[Trace]) -> tuple[LegendEntry, ...]:
     """Return a legend entry per trace."""
     return tuple(LegendEntry(trace.name, sample=sample(trace)) for trace in traces)
 
 
-def of(data: CurveData, series: str, kept: Callable[[CurvePoint], bool]) -> list[CurvePoint]:
+def points_of(data: CurveData, series: str, kept: Callable[[CurvePoint], bool]) -> list[CurvePoint]:
     """Return the points of a series that are kept."""
     return [point for point in data.points if point.series == series and kept(point)]
 
 
-def epsilon(point: CurvePoint) -> float:
+def promised_epsilon(point: CurvePoint) -> float:
     """Return the promised epsilon, or infinity if nothing is promised."""
     return math.inf if point.epsilon is None else point.epsilon
 

@@ -11,14 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from audits.curves.accuracy import accuracy_figure, trade_figure
-from audits.curves.cards import cards, limit_words
+from audits.curves.cards import limit_words, make_cards
 from audits.curves.doubts import not_covered
 from audits.curves.leakage import (
     bounds_figure,
     cost_figures,
     is_broken,
     leak_figures,
-    unmeasured,
+    unmeasured_attacks,
 )
 from audits.curves.marks import Marks, report_link
 from securefg.foundation.errors import RunFolderError
@@ -60,7 +60,7 @@ class Sight:
     measures: tuple[tuple[str, str, str], ...]
 
 
-def _sight(data: CurveData, series: Series) -> Sight:
+def _series_sight(data: CurveData, series: Series) -> Sight:
     points = [point for point in data.points if point.series == series.name]
     every = [leak for point in points for leak in point.leaks]
     measures = {attack_words(leak.attack): (leak.unit or "run", leak.metric) for leak in every}
@@ -68,7 +68,7 @@ def _sight(data: CurveData, series: Series) -> Sight:
     return Sight(series.name, tuple(dict.fromkeys(one.adversary for one in every)), points, meant)
 
 
-def strength(leak: Leak) -> str:
+def strength_words(leak: Leak) -> str:
     """Return how much was recovered, in a few words."""
     if leak.verdict != "LEAK":
         return VERDICT_WORDS.get(leak.verdict, leak.verdict)
@@ -142,14 +142,14 @@ def render_curve(data: CurveData, timing: Timing) -> str:
         data=data,
         timing=timing,
         limits=limit_words(data.limits),
-        cards=cards(data, marks),
-        series=[_figures(data, timing, one, marks) for one in data.series],
-        defences=[(defence_words(d), defence_note(d)) for d in _defences(data)],
-        sights=[_sight(data, one) for one in data.series],
+        cards=make_cards(data, marks),
+        series=[_series_figures(data, timing, one, marks) for one in data.series],
+        defences=[(defence_words(d), defence_note(d)) for d in _defence_names(data)],
+        sights=[_series_sight(data, one) for one in data.series],
         marks=marks,
         setting=setting_words,
         capital=capital,
-        strength=strength,
+        strength=strength_words,
         seen_words=seen_words,
         finding_anchor=finding_anchor,
         report_link=report_link,
@@ -160,28 +160,28 @@ def render_curve(data: CurveData, timing: Timing) -> str:
         not_covered=not_covered,
         is_broken=is_broken,
         score=score_words(data.points),
-        data_block=_block(data.model_dump(mode="json", by_alias=True)),
-        timing_block=_block(timing.model_dump(mode="json")),
+        data_block=_json_block(data.model_dump(mode="json", by_alias=True)),
+        timing_block=_json_block(timing.model_dump(mode="json")),
     )
 
 
-def _figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> SeriesFigures:
+def _series_figures(data: CurveData, timing: Timing, series: Series, marks: Marks) -> SeriesFigures:
     return SeriesFigures(
         series.name,
         accuracy_figure(data, series, marks),
         trade_figure(data, series, marks),
         tuple(leak_figures(data, series, marks)),
-        tuple(unmeasured(data, series)),
+        tuple(unmeasured_attacks(data, series)),
         bounds_figure(data, series, marks),
         tuple(cost_figures(data, timing, series, marks)),
     )
 
 
-def _defences(data: CurveData) -> list[str]:
+def _defence_names(data: CurveData) -> list[str]:
     return list(dict.fromkeys(point.defence for point in data.points))
 
 
-def _block(tree: Any) -> Markup:
+def _json_block(tree: Any) -> Markup:
     """Return JSON that cannot end the script element it stands in."""
     text = json.dumps(tree, allow_nan=False, ensure_ascii=True)
     safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

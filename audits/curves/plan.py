@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attacks import get_attack
-from audits.curves.settings import CurveConfig, Defence, Sweep, defended, run_config
+from audits.curves.settings import CurveConfig, Defence, Sweep, defended_config, run_config
 from audits.plan import PROMISES, Plan
 from audits.settings import as_overrides
 from securefg.foundation.errors import ConfigError
@@ -95,9 +95,9 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
         if any(series == other.series for other in settings):
             raise ConfigError(f"{path}: two sweeps are called {series!r}; give each a label")
         own = [
-            _setting(curve, base, series, defence, epsilon)
+            _make_setting(curve, base, series, defence, epsilon)
             for defence in sweep.defences
-            for epsilon in _strengths(path, defence)
+            for epsilon in _epsilon_strengths(path, defence)
         ]
         keys = [setting.key for setting in own]
         for key in {key for key in keys if keys.count(key) > 1}:
@@ -112,14 +112,14 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
         settings += own
         excluded[series] = {get_attack(name).name: why for name, why in sweep.exclude.items()}
         levels += [
-            _level(curve, series, kind, run_config(level.config, path, level.set))
+            _make_level(curve, series, kind, run_config(level.config, path, level.set))
             for kind, level in (("centralised", sweep.centralised), ("alone", sweep.alone))
             if level is not None
         ]
     return CurvePlan(curve, tuple(settings), tuple(levels), audits, excluded)
 
 
-def _strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:
+def _epsilon_strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:
     noisy = defence.is_noisy
     if noisy and not defence.epsilon:
         raise ConfigError(
@@ -130,17 +130,17 @@ def _strengths(path: Path, defence: Defence) -> tuple[float | None, ...]:
     return defence.epsilon or (None,)
 
 
-def _setting(
+def _make_setting(
     curve: CurveConfig, base: RunConfig, series: str, defence: Defence, epsilon: float | None
 ) -> Setting:
     named = Setting(series, defence.name, epsilon, "", ())
-    configs = [defended(base, defence, epsilon, seed) for seed in curve.run_seeds]
+    configs = [defended_config(base, defence, epsilon, seed) for seed in curve.run_seeds]
     runs = tuple(Point(f"{named.key} seed {c.seed}", c) for c in configs)
     unit = configs[0].privacy.unit if epsilon is not None else ""
     return Setting(series, defence.name, epsilon, unit, runs)
 
 
-def _level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level:
+def _make_level(curve: CurveConfig, series: str, kind: str, base: RunConfig) -> Level:
     configs = [base.model_copy(update={"seed": seed}) for seed in curve.run_seeds]
     return Level(series, kind, tuple(Point(f"{series} · {kind} seed {c.seed}", c) for c in configs))
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from audits.closed_form import ClosedForm
 from audits.findings.record import Finding, Verdict
-from audits.verdicts import Evidence, judge, judge_computed, smallest_gain
+from audits.verdicts import Evidence, judge_computed, judge_gain, smallest_gain
 from securefg.foundation.interval import Interval, interval
 
 
@@ -55,7 +55,7 @@ def pooled_verdict(found: Sequence[Finding], smallest: float | None) -> tuple[Ve
         form = ClosedForm(gain, most_exposed(found) or gain.high, found[0].basis)
         verdict, why = judge_computed(form, least)
     else:
-        verdict, why = judge(_evidence(found, gain, least))
+        verdict, why = judge_gain(_pool_evidence(found, gain, least))
     return verdict, f"over {len(found)} seeds: {why}"
 
 
@@ -84,7 +84,7 @@ def has_power(found: Sequence[Finding]) -> bool:
     return power.low > 0 and power.value >= max(floors)
 
 
-def _evidence(found: Sequence[Finding], gain: Interval, smallest: float) -> Evidence:
+def _pool_evidence(found: Sequence[Finding], gain: Interval, smallest: float) -> Evidence:
     values = [finding.value for finding in found if finding.value is not None]
     tails = [f.details["tail_chance"] for f in found if "tail_chance" in f.details]
     failed = [f.because for f in found if f.details.get("null_failed")]

@@ -44,7 +44,9 @@ LEAST_SEEDS = 3
 TOLERANCE = 1e-3
 
 
-def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command: str) -> Choice:
+def choose_point(
+    series: Series, points: Sequence[CurvePoint], limits: Limits, command: str
+) -> Choice:
     """Return the best point without an objection or, if there is none, what the nearest point
     lacks."""
     own = [p for p in points if p.series == series.name and p.accuracy is not None]
@@ -56,10 +58,10 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
             words=f"no setting was run to its end; {again}",
             missing=(again,),
         )
-    fitting = [p for p in own if not objections(p, limits)]
+    fitting = [p for p in own if not list_objections(p, limits)]
     if fitting:
         best = max(fitting, key=reached_score)
-        words = f"{called(best)}: {_scored(best)}, attacked by {_attackers(best)}"
+        words = f"{point_name(best)}: {_score_words(best)}, attacked by {_attacker_words(best)}"
         return Choice(series=series.name, point=best.key, words=words, concluded=True)
     absent = _not_run(series, points, command)
     against = "" if absent else reason_against(own, limits)
@@ -67,28 +69,28 @@ def choose(series: Series, points: Sequence[CurvePoint], limits: Limits, command
         words = f"no setting is recommended: {against}"
         return Choice(series=series.name, point=None, words=words, concluded=True)
     nearest = nearest_point(own, limits)
-    near = "; ".join(objections(nearest, limits)[:3])
+    near = "; ".join(list_objections(nearest, limits)[:3])
     return Choice(
         series=series.name,
         point=None,
-        words=f"no setting is recommended; {called(nearest)} comes nearest: {near}",
-        missing=(*absent, *missing(own, limits, command)),
+        words=f"no setting is recommended; {point_name(nearest)} comes nearest: {near}",
+        missing=(*absent, *missing_measurements(own, limits, command)),
     )
 
 
 def _not_run(series: Series, points: Sequence[CurvePoint], command: str) -> list[str]:
     """Return a sentence on the settings that failed or do not have all their seeds."""
     absent = [p for p in points if p.series == series.name and p.accuracy is None]
-    names = ", ".join(called(point) for point in absent)
+    names = ", ".join(point_name(point) for point in absent)
     return [f"{names}: not run to the end; `{command}` does it"] if absent else []
 
 
 def nearest_point(points: Sequence[CurvePoint], limits: Limits) -> CurvePoint:
     """Return the point with the fewest objections, of those with a promise within the limits."""
-    return min(points, key=lambda point: _distance(point, limits))
+    return min(points, key=lambda point: _distance_from_limits(point, limits))
 
 
-def _distance(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
+def _distance_from_limits(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
     """Return how far a setting is from a recommendation, as a sorting key.
 
     A setting without a promise within the limit is never nearer than a setting that has it. Beyond
@@ -96,24 +98,26 @@ def _distance(point: CurvePoint, limits: Limits) -> tuple[float, int, float]:
     """
     beyond = 0.0
     if epsilon_objection(point, limits):
-        promised = _promised(point, limits)
+        promised = _promised_epsilon(point, limits)
         beyond = math.inf if promised is None else promised
-    return beyond, len(objections(point, limits)), -reached_score(point)
+    return beyond, len(list_objections(point, limits)), -reached_score(point)
 
 
-def objections(point: CurvePoint, limits: Limits) -> list[str]:
+def list_objections(point: CurvePoint, limits: Limits) -> list[str]:
     """Return why a point is not recommended. Its worth comes before its leaks."""
     found = [*point.violations, *_worth_objections(point)]
     if len(point.accuracies) < LEAST_SEEDS:
-        found.append(f"{_seeds(point)} of at least {LEAST_SEEDS}")
+        found.append(f"{_seed_words(point)} of at least {LEAST_SEEDS}")
     if len(point.made_by) != 1:
         found.append(f"runs and audits of different versions ({', '.join(point.made_by)})")
     if all(leak.gain is None for leak in point.leaks):
         found.append("no attack was run")
     found += claim_objection(point)
     found += epsilon_objection(point, limits)
-    if limits.accuracy is not None and _least(point) < limits.accuracy:
-        found.append(f"{point.score} is {reached_score(point):.3f}, and may be {_least(point):.3f}")
+    if limits.accuracy is not None and _least_accuracy(point) < limits.accuracy:
+        found.append(
+            f"{point.score} is {reached_score(point):.3f}, and may be {_least_accuracy(point):.3f}"
+        )
     for leak in point.leaks:
         found += _leak_objection(leak, limits)
     return found + (_default_audit_objection(point) if limits.any else [])
@@ -134,7 +138,7 @@ def awaiting_default_audit(
     if not limits.any:
         return []
     hoped = [p if p.default_leaks is not None else _if_nothing_leaks(p) for p in points]
-    chosen = {choose(one, hoped, limits, "").point for one in series}
+    chosen = {choose_point(one, hoped, limits, "").point for one in series}
     return [p.key for p in points if p.key in chosen and p.default_leaks is None]
 
 
@@ -162,9 +166,9 @@ def claim_objection(point: CurvePoint) -> list[str]:
 def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
     whose = "" if leak.adversary == "-" else f" by {leak.adversary}"
     if leak.verdict == Verdict.INCONCLUSIVE or (leak.gain is not None and not leak.sound):
-        return [f"{leak.attack}{whose}: the measurement did not hold{_why(leak)}"]
+        return [f"{leak.attack}{whose}: the measurement did not hold{_leak_reason(leak)}"]
     if limits.any and (leak.leaking or leak.verdict == Verdict.LEAK):
-        return [f"{leak.attack}{whose} leaks{_why(leak)}"]
+        return [f"{leak.attack}{whose} leaks{_leak_reason(leak)}"]
     if limits.leak_gain is None or leak.gain is None:
         return []
     if leak.gain.high > limits.leak_gain:
@@ -174,7 +178,7 @@ def _leak_objection(leak: Leak, limits: Limits) -> list[str]:
     return []
 
 
-def _why(leak: Leak) -> str:
+def _leak_reason(leak: Leak) -> str:
     """Return the reason in brackets, with the gain over the seeds where the reason does not tell
     it."""
     return f" ({leak.because})" if leak.because else ""
@@ -197,7 +201,7 @@ def _worth_objections(point: CurvePoint) -> list[str]:
         if len(level) < len(point.accuracies) or not level:
             found.append(f"{name} was not measured in every seed on the same data")
             continue
-        gain = paired(point.accuracies, level)
+        gain = paired_difference(point.accuracies, level)
         if gain.low <= 0:
             found.append(
                 f"{point.score} is not above {name} by more than the interval "
@@ -206,7 +210,7 @@ def _worth_objections(point: CurvePoint) -> list[str]:
     return found
 
 
-def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
+def missing_measurements(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
     """Return which measurements are missing, and the command that makes them. Settings that lack a
     promise are named only if no setting has one."""
     found = []
@@ -223,11 +227,11 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
         found.append(f"an attack: remove `attacks:` from the sweep, then `{command}`")
     promised = [point for point in own if not epsilon_objection(point, limits)] or list(own)
     unknown: dict[str, tuple[CurvePoint, Leak]] = {}
-    for point in sorted(promised, key=lambda p: _distance(p, limits)):
+    for point in sorted(promised, key=lambda p: _distance_from_limits(p, limits)):
         for leak in filter(is_unsound, point.leaks):
             unknown.setdefault(leak.attack, (point, leak))
     for name in sorted(unknown.keys() - COVERAGE):
-        found.append(_again(*unknown[name]))
+        found.append(_repeat_command(*unknown[name]))
     if unknown.keys() & COVERAGE:
         found.append(
             "an attack on what none reads yet: `securefg list attacks`, or one of your own "
@@ -236,7 +240,7 @@ def missing(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str
     return found
 
 
-def _again(point: CurvePoint, leak: Leak) -> str:
+def _repeat_command(point: CurvePoint, leak: Leak) -> str:
     """Return the command that shows why, on the run of the first seed. Checks of promises go by one
     name."""
     folder = point.runs[0].folder if point.runs else "RUN"
@@ -246,26 +250,26 @@ def _again(point: CurvePoint, leak: Leak) -> str:
     return f"{leak.attack}, whose measurement did not hold: {again} shows why"
 
 
-def called(point: CurvePoint) -> str:
+def point_name(point: CurvePoint) -> str:
     """Return how a sentence names a point: its defence, and its epsilon."""
     name = "no defence" if point.defence == "none" else point.defence
     return name + ("" if point.epsilon is None else f" at epsilon {point.epsilon:g}")
 
 
-def _attackers(point: CurvePoint) -> str:
+def _attacker_words(point: CurvePoint) -> str:
     kinds = {leak.adversary.partition(":")[0] for leak in point.leaks if leak.gain}
     return join_words(sorted(kinds)) or "nobody"
 
 
-def _least(point: CurvePoint) -> float:
+def _least_accuracy(point: CurvePoint) -> float:
     return point.accuracy.low if point.accuracy else 0.0
 
 
-def _scored(point: CurvePoint) -> str:
+def _score_words(point: CurvePoint) -> str:
     return f"{point.score} {reached_score(point):.3f}"
 
 
-def _seeds(point: CurvePoint) -> str:
+def _seed_words(point: CurvePoint) -> str:
     count = len(point.accuracies)
     return "1 seed" if count == 1 else f"{count} seeds"
 
@@ -279,21 +283,21 @@ def reason_against(own: Sequence[CurvePoint], limits: Limits) -> str:
     """Return why no setting can be recommended, or an empty text if a setting still could be."""
     promised = [point for point in own if not epsilon_objection(point, limits)]
     if not promised:
-        return "; ".join(filter(None, (_no_promise(own, limits), _strongest(own))))
-    reasons = {point.key: list(_refutations(point, limits)) for point in promised}
+        return "; ".join(filter(None, (_no_promise(own, limits), _strongest_attack(own))))
+    reasons = {point.key: list(_list_refutations(point, limits)) for point in promised}
     if not all(reasons.values()):
         return ""
-    worthless = [point for point in promised if _worthless(point)]
+    worthless = [point for point in promised if _worthless_reason(point)]
     if len(worthless) == len(promised):
         best = max(promised, key=reached_score)
         found = "no setting within the limits leaves a model worth having; the best has"
-        return f"{found} {_worthless(best)}"
-    return "; ".join(f"{_strength(point)}: {reasons[point.key][0]}" for point in promised)
+        return f"{found} {_worthless_reason(best)}"
+    return "; ".join(f"{_epsilon_words(point)}: {reasons[point.key][0]}" for point in promised)
 
 
-def _refutations(point: CurvePoint, limits: Limits) -> Iterator[str]:
+def _list_refutations(point: CurvePoint, limits: Limits) -> Iterator[str]:
     yield from point.violations
-    if worthless := _worthless(point):
+    if worthless := _worthless_reason(point):
         yield worthless
     limit = math.inf if limits.leak_gain is None else limits.leak_gain
     for leak in sorted(point.leaks, key=certain_gain, reverse=True):
@@ -311,23 +315,27 @@ def certain_gain(leak: Leak) -> float:
     return 0.0 if leak.gain is None or not leak.sound else leak.gain.low
 
 
-def _worthless(point: CurvePoint) -> str:
+def _worthless_reason(point: CurvePoint) -> str:
     """Return how the score compares with those who send nothing if it is no better, or an empty
     text."""
     levels = {"training alone": point.alone_accuracies, "the most frequent class": point.no_skill}
     for name, level in levels.items():
         if level and len(level) == len(point.accuracies):
-            gain, few = paired(point.accuracies, level), len(level) <= FEW_SEEDS
+            gain, few = paired_difference(point.accuracies, level), len(level) <= FEW_SEEDS
             if (gain.value if few else gain.high) < WORTH:
                 spread = "" if few else f", {gain.low:+.3f} to {gain.high:+.3f}"
-                reached = f"{point.score} {reached_score(point):.3f} at {_strength(point)}"
+                reached = f"{point.score} {reached_score(point):.3f} at {_epsilon_words(point)}"
                 other = f"{statistics.fmean(level):.3f} by {name}"
                 return f"{reached}, {other} (difference {gain.value:+.3f}{spread})"
     return ""
 
 
 def _no_promise(own: Sequence[CurvePoint], limits: Limits) -> str:
-    found = [(epsilon, point) for point in own if (epsilon := _promised(point, limits)) is not None]
+    found = [
+        (epsilon, point)
+        for point in own
+        if (epsilon := _promised_epsilon(point, limits)) is not None
+    ]
     if not found:
         return next(text for point in own for text in epsilon_objection(point, limits))
     least, point = min(found, key=lambda one: one[0])
@@ -338,7 +346,7 @@ def _no_promise(own: Sequence[CurvePoint], limits: Limits) -> str:
     )
 
 
-def _strongest(own: Sequence[CurvePoint]) -> str:
+def _strongest_attack(own: Sequence[CurvePoint]) -> str:
     """Return the attack that gains most at the setting where attacks gain least."""
     if not all(point.leaks for point in own):
         return ""
@@ -360,13 +368,13 @@ def epsilon_objection(point: CurvePoint, limits: Limits) -> list[str]:
     unit = limits.unit or cast(Unit, point.unit)
     if unit == "row" and limits.unit is None:
         return ["epsilon is promised per row, which is no person (limits.unit)"]
-    found = _promised(point, limits)
+    found = _promised_epsilon(point, limits)
     if found is None:
         return [f"no epsilon is promised per {unit}"]
     return [] if found <= limits.epsilon else [f"epsilon is too large ({found:.4g} per {unit})"]
 
 
-def _promised(point: CurvePoint, limits: Limits) -> float | None:
+def _promised_epsilon(point: CurvePoint, limits: Limits) -> float | None:
     """Return the epsilon that a setting promises per the unit of the limits."""
     unit = limits.unit or cast(Unit, point.unit)
     if point.epsilon is None or unit == point.unit:
@@ -375,7 +383,7 @@ def _promised(point: CurvePoint, limits: Limits) -> float | None:
     return claim.epsilon if claim else None
 
 
-def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
+def paired_difference(values: Sequence[float], others: Sequence[float]) -> Interval:
     """Return the mean difference, seed by seed, with its interval."""
     return interval([a - b for a, b in zip(values, others, strict=False)])
 
@@ -385,5 +393,5 @@ def reached_score(point: CurvePoint) -> float:
     return point.accuracy.value if point.accuracy else 0.0
 
 
-def _strength(point: CurvePoint) -> str:
+def _epsilon_words(point: CurvePoint) -> str:
     return "no epsilon" if point.epsilon is None else f"epsilon {point.epsilon:g}"

@@ -167,7 +167,9 @@ def run_config(path: Path, beside: Path, overrides: tuple[str, ...]) -> RunConfi
     return load_config(near if near.is_file() else path, overrides)
 
 
-def defended(base: RunConfig, defence: Defence, epsilon: float | None, seed: int) -> RunConfig:
+def defended_config(
+    base: RunConfig, defence: Defence, epsilon: float | None, seed: int
+) -> RunConfig:
     """Return the run under a defence. Its noise is the system's, because an audit would take seeded
     noise off, and seeded noise defends nothing."""
     privacy: dict[str, Any] = dict(defence.privacy)

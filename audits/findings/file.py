@@ -26,7 +26,7 @@ from audits.findings.history import (
     SCORES,
     Entry,
     History,
-    digest,
+    file_digest,
     new_entry,
     read_history,
     write_history,
@@ -41,7 +41,7 @@ from audits.findings.record import (
     Finding,
     Verdict,
 )
-from audits.findings.stored import ended_audits, last_audit, missing, read_findings
+from audits.findings.stored import ended_audits, last_audit, missing_findings, read_findings
 from securefg.foundation.errors import DataError, RunFolderError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.npz import packed_npz, read_npz
@@ -117,7 +117,7 @@ class FindingsFile:
         try:
             if path.is_file():
                 stored, ended = read_findings(path, record), ended_audits(path)
-                before = digest(path)
+                before = file_digest(path)
             lost = last is not None and not path.is_file()
         except RunFolderError:
             if not anew:
@@ -131,7 +131,7 @@ class FindingsFile:
     @property
     def told(self) -> list[Finding]:
         """Return the findings, and a finding for every missing audit."""
-        return [*self.findings, *missing((*self._past, self._entry), self._record)]
+        return [*self.findings, *missing_findings((*self._past, self._entry), self._record)]
 
     def add(self, findings: Iterable[Finding], check: str = "") -> None:
         """Keep these findings, and drop those that they replace.
@@ -146,17 +146,17 @@ class FindingsFile:
         kept, milder = [], []
         for stored in self.findings:
             by = now if check and stored.check == check else self._instead_of(stored, now)
-            same = [one for one in by if _about(one) == _about(stored)]
+            same = [one for one in by if _finding_key(one) == _finding_key(stored)]
             if not by and not (check and stored.check == check):
                 kept.append(stored)
-            elif stands(stored, same, self._audit.terms, broke=any(map(is_broken, by))):
+            elif still_stands(stored, same, self._audit.terms, broke=any(map(is_broken, by))):
                 kept.append(told_beside(stored, same))
                 milder += same
         added = [one for one in now if not any(one is other for other in milder)]
         self.findings = [*kept, *added]
         self._asked |= {(one.attack, one.adversary) for one in now}
         self._dropped |= {(one.attack, one.adversary) for one in milder}
-        self._write()
+        self._write_file()
 
     def _instead_of(self, stored: Finding, now: Sequence[Finding]) -> list[Finding]:
         """Return the new findings that replace a stored one. Findings that this audit itself added
@@ -181,29 +181,29 @@ class FindingsFile:
         arrays: dict[str, Any] = {}
         if path.is_file():
             kept = tuple(f"{f.attack}/{f.adversary}/" for f in self.findings)
-            arrays = {name: of for name, of in _scores(path).items() if name.startswith(kept)}
+            arrays = {name: of for name, of in _load_scores(path).items() if name.startswith(kept)}
         dropped = tuple(f"{attack}/{adversary}/" for attack, adversary in self._dropped)
         new = {name: of for name, of in scores.items() if not name.startswith(dropped)}
         write_atomically(path, packed_npz({**arrays, **new}))
         self._closed = True
-        wrote = {**self._entry.files, SCORES: digest(path)}
+        wrote = {**self._entry.files, SCORES: file_digest(path)}
         self._entry = self._entry.model_copy(update={"files": wrote, "ended": True})
         self._ended.append(self._audit)
-        self._write()
+        self._write_file()
 
-    def _write(self) -> None:
+    def _write_file(self) -> None:
         """Write the file as `write_json` would. Each finding is encoded only once, since all
         findings are written again and again."""
         ended = [one.model_dump() for one in self._ended]
         tree = {"schema": SCHEMA, "run": self._about, "audits": ended}
         about = json.dumps(tree, indent=2, allow_nan=False)
-        found = ",\n".join(map(self._text, self._stored()))
+        found = ",\n".join(map(self._finding_text, self._stored_findings()))
         listed = f"[\n{found}\n  ]" if found else "[]"
         whole = f'{about[:-2]},\n  "findings": {listed}\n}}\n'
-        self._note(hashlib.sha256(whole.encode()).hexdigest())
+        self._note_history(hashlib.sha256(whole.encode()).hexdigest())
         write_atomically(self._folder / "findings.json", whole)
 
-    def _note(self, next: str) -> None:
+    def _note_history(self, next: str) -> None:
         """Note the findings in the history before they are written, so that a failed write is known
         too."""
         found = tuple(
@@ -216,14 +216,14 @@ class FindingsFile:
         self._entry = self._entry.model_copy(update=now)
         write_history(self._folder.parent, (*self._past, self._entry))
 
-    def _text(self, finding: Finding) -> str:
+    def _finding_text(self, finding: Finding) -> str:
         if id(finding) not in self._texts:
             tree = finding.model_dump(mode="json")
             text = indent(json.dumps(tree, indent=2, allow_nan=False), "    ")
             self._texts[id(finding)] = (finding, text)  # kept, so that nobody else gets its id
         return self._texts[id(finding)][1]
 
-    def _stored(self) -> list[Finding]:
+    def _stored_findings(self) -> list[Finding]:
         if self._closed:
             return self.findings
         missing = Finding(
@@ -242,7 +242,7 @@ class FindingsFile:
         return [*self.findings, missing]
 
 
-def _about(finding: Finding) -> tuple[str, str, str]:
+def _finding_key(finding: Finding) -> tuple[str, str, str]:
     """Return the key of a finding. One attack from one place has one finding, and a check may have
     several."""
     return finding.attack, finding.adversary, finding.metric if finding.check else ""
@@ -270,7 +270,7 @@ def is_whole(path: Path, record: str | None = None, wanted: EndedAudit | None = 
         return False
 
 
-def _scores(path: Path) -> dict[str, NDArray[Any]]:
+def _load_scores(path: Path) -> dict[str, NDArray[Any]]:
     """Return the stored raw scores, or none if they cannot be read. Raw scores decide nothing."""
     try:
         return read_npz(path)
@@ -282,7 +282,7 @@ def _scores(path: Path) -> dict[str, NDArray[Any]]:
 # ------------------------------------------------------------------------------ which one stands
 
 
-def stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) -> bool:
+def still_stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) -> bool:
     """Return whether a stored finding stays if an audit on these `terms` says `now` about the same.
 
     broke  the attack or check that should say it again did not come to its end
@@ -291,7 +291,7 @@ def stands(stored: Finding, now: Sequence[Finding], terms: str, *, broke: bool) 
         return False
     if not now:
         return stored.verdict in (Verdict.VIOLATION, Verdict.LEAK)
-    return severity(stored) > max(map(severity, now))
+    return finding_severity(stored) > max(map(finding_severity, now))
 
 
 def says_something(finding: Finding) -> bool:
@@ -307,7 +307,7 @@ def is_broken(finding: Finding) -> bool:
     return finding.failed or not finding.measured
 
 
-def severity(finding: Finding) -> tuple[int, float]:
+def finding_severity(finding: Finding) -> tuple[int, float]:
     """Return a key that is larger for a worse finding: by verdict, then by gain."""
     gained = finding.gain.value if finding.gain else finding.epsilon_lower
     return -WORST_FIRST.index(finding.verdict), gained or 0.0
@@ -318,11 +318,11 @@ def told_beside(stored: Finding, now: Sequence[Finding]) -> Finding:
     like terms."""
     milder = {terms: said for terms, _, said in (text.partition(": ") for text in stored.milder)}
     for one in now:
-        milder[one.terms or "the default terms"] = f"{_said(one)} ({one.made})"
+        milder[one.terms or "the default terms"] = f"{_verdict_text(one)} ({one.made})"
     told = [f"{terms}: {said}" for terms, said in milder.items()]
     return stored.model_copy(update={"milder": tuple(told[-MOST_TOLD:])})
 
 
-def _said(finding: Finding) -> str:
+def _verdict_text(finding: Finding) -> str:
     gain = f" {finding.gain.value:+.3f}" if finding.gain else ""
     return f"{finding.verdict}{gain}"

@@ -106,12 +106,12 @@ def write_history(folder: Path, entries: Sequence[Entry]) -> None:
     Log(folder / FILE, LOG).replace([entry.model_dump(mode="json") for entry in entries])
 
 
-def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
+def file_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of every file that exists, by name."""
-    return {name: digest(folder / name) for name in names if (folder / name).is_file()}
+    return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
 
 
-def digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -120,7 +120,7 @@ def digest(path: Path) -> str:
 def note_the_end(folder: Path, record: str, summary: bytes) -> None:
     """Write the end of a run into the history, before the summary is written that makes the run
     finished."""
-    files = digests(folder, OF_THE_RUN) | {"summary.json": hashlib.sha256(summary).hexdigest()}
+    files = file_digests(folder, OF_THE_RUN) | {"summary.json": hashlib.sha256(summary).hexdigest()}
     write_history(folder, (*read_history(folder), new_entry("run", record=record, files=files)))
 
 
@@ -136,5 +136,5 @@ def changed_since_the_end(folder: Path, history: History) -> list[str]:
     ends = [entry for entry in history if entry.what == "run"]
     if not ends:
         return []
-    left, now = ends[-1].files, digests(folder, OF_THE_RUN)
+    left, now = ends[-1].files, file_digests(folder, OF_THE_RUN)
     return sorted(name for name in {*left, *now} if left.get(name) != now.get(name))

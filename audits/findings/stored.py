@@ -28,7 +28,7 @@ def findings_of(folder: Path, record: str | None) -> tuple[Finding, ...] | None:
         return tuple(read_findings(path, record))
     lost = last_audit(history, record)
     found = () if lost is None else lost.found
-    return (*found, *missing(history, record, gone=True)) or None
+    return (*found, *missing_findings(history, record, gone=True)) or None
 
 
 def read_findings(path: Path, record: str | None = None) -> list[Finding]:
@@ -60,7 +60,7 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
         raise RunFolderError(f"{path}: no findings can be read here: {why}") from error
     history = read_history(folder)
     _require_written(path, content, last_audit(history, about), tree)
-    return [*found, *missing(history, about)]
+    return [*found, *missing_findings(history, about)]
 
 
 def ended_audits(path: Path) -> list[EndedAudit]:
@@ -87,11 +87,11 @@ def _require_written(path: Path, content: bytes, by: Entry | None, tree: Any) ->
             f"away); {again}"
         )
     if hashlib.sha256(content).hexdigest() not in (by.files.get(FINDINGS), by.before):
-        changed = _changed(by, [Finding.model_validate(entry) for entry in tree["findings"]])
+        changed = _changed_words(by, [Finding.model_validate(entry) for entry in tree["findings"]])
         raise RunFolderError(f"{path}: changed since {by.words} wrote it: {changed}; {again}")
 
 
-def _changed(by: Entry, found: Sequence[Finding]) -> str:
+def _changed_words(by: Entry, found: Sequence[Finding]) -> str:
     """Return which of the noted findings are not as they were, in words."""
     here = {(f.attack, f.adversary, f.metric): f for f in found}
     said = []
@@ -105,7 +105,9 @@ def _changed(by: Entry, found: Sequence[Finding]) -> str:
     return ", ".join(said[:3]) or "not in a verdict that was noted"
 
 
-def missing(history: History, record: str | None, *, gone: bool = False) -> tuple[Finding, ...]:
+def missing_findings(
+    history: History, record: str | None, *, gone: bool = False
+) -> tuple[Finding, ...]:
     """Return a finding for every audit that is known to have been, and whose findings were taken
     away.
 
@@ -118,7 +120,7 @@ def missing(history: History, record: str | None, *, gone: bool = False) -> tupl
     taken = dict.fromkeys(e.words for e in audits[:kept] if not _made_again(e, again))
     unknown = [NO_HISTORY] if any(entry.what == "unknown" for entry in history) else []
     words = [f"the findings of {name} were taken away: {REST}" for name in taken]
-    return tuple(_missing(text) for text in (*unknown, *words))
+    return tuple(_missing_finding(text) for text in (*unknown, *words))
 
 
 REST = (
@@ -136,7 +138,7 @@ def _made_again(entry: Entry, later: Sequence[Entry]) -> bool:
     return any(other.terms == entry.terms and other.asked in wanted for other in later)
 
 
-def _missing(because: str) -> Finding:
+def _missing_finding(because: str) -> Finding:
     return Finding(
         adversary="-",
         attack=MISSING,

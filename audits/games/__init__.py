@@ -25,7 +25,7 @@ def _load_shipped() -> None:
         importlib.import_module(f"{__name__}.{module.name}")
 
 
-def shipped() -> dict[str, type[Question]]:
+def shipped_questions() -> dict[str, type[Question]]:
     """Return the questions that this package plays, by name."""
     _load_shipped()
     own = [

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
 from attacks.questions import ClientClasses, IsolatedSamples, LabelledNodes, RecordEntries
-from audits.games.base import BinaryGame, OutcomeGame, asked_as, plays, victim
-from audits.games.features import node_features, resembles
+from audits.games.base import BinaryGame, OutcomeGame, asked_as, choose_victim, plays
+from audits.games.features import node_features, row_cosines
 from audits.games.labels import MANY_CLIENTS, class_shares
 from audits.games.samples import TrainedSampleGame, nearest_of_padded, trained_samples
 from audits.truth import Truth
@@ -28,7 +28,7 @@ def labelled_nodes(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     """
     if truth.experiment.public.known_labels is not None:
         raise CannotAttack("the server is given the training labels: which nodes have them is none")
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
     if shard.graph.split.train.dim() != 1:
         raise CannotAttack("nodes hold several samples each: a node has no one label")
@@ -110,7 +110,7 @@ def record_entries(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     guess that knows nothing.
     """
     game = asked_as(node_features(truth, adversary, rng), RecordEntries)
-    if game.outcome is not resembles:
+    if game.outcome is not row_cosines:
         return game
     near = NEAR * truth.features().std(0)
 

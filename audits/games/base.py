@@ -65,10 +65,10 @@ def plays(question: type[Question], *, closed_form: bool = False) -> Callable[[M
 
     def register(make: M) -> M:
         known = GAMES.get(question)
-        if known is not None and _place(known.make) != _place(make):
+        if known is not None and _path_of(known.make) != _path_of(make):
             raise ConfigError(
-                f"game: found two for the question {question.__name__!r}, {_place(known.make)} and "
-                f"{_place(make)}; expected one. Give your game a question of its own"
+                f"game: found two for the question {question.__name__!r}, {_path_of(known.make)} "
+                f"and {_path_of(make)}; expected one. Give your game a question of its own"
             )
         GAMES[question] = Played(make, closed_form)
         return make
@@ -76,7 +76,7 @@ def plays(question: type[Question], *, closed_form: bool = False) -> Callable[[M
     return register
 
 
-def _place(make: Make) -> str:
+def _path_of(make: Make) -> str:
     return f"{make.__module__}.{make.__qualname__}"
 
 
@@ -157,31 +157,31 @@ class BinaryGame(Game):
     def measure(self, guess: Array) -> Interval:
         """Return the AUC of the guess, with its interval."""
         self.check(guess)
-        return self._auc(guess)
+        return self._auc_interval(guess)
 
-    def _auc(self, scores: Array) -> Interval:
+    def _auc_interval(self, scores: Array) -> Interval:
         if self.question.ids.ndim == 2:
             found = pair_auc(self.truth, scores, self.question.ids)
         else:
             found = metrics.auc_interval(self.truth, scores)
-        return metrics.widened(found, found.value, self.shared_sd)
+        return metrics.widen_interval(found, found.value, self.shared_sd)
 
     def prior(self, guess: Array) -> Interval:
         """Return the AUC of the prior's scores, which is 0.5 for chance."""
         if self.prior_scores is None:
             return Interval(value=0.5, low=0.5, high=0.5)
-        return self._auc(self.prior_scores)
+        return self._auc_interval(self.prior_scores)
 
     def gain(self, guess: Array) -> Interval:
         """Return the AUC of the guess minus the prior's AUC, paired on the same targets."""
         if self.question.ids.ndim == 2:
             gain = pair_gain(self.truth, guess, self.prior_scores, self.question.ids)
-            return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
+            return metrics.widen_interval(gain, self._auc_interval(guess).value, self.shared_sd)
         if self.prior_scores is None:
             found = self.measure(guess)
             return Interval(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
         gain = metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
-        return metrics.widened(gain, self._auc(guess).value, self.shared_sd)
+        return metrics.widen_interval(gain, self._auc_interval(guess).value, self.shared_sd)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """Return the AUC against permuted truth, and whether it is at chance."""
@@ -224,20 +224,20 @@ class OutcomeGame(Game):
     def measure(self, guess: Array) -> Interval:
         """Return the mean outcome of the guess, with its interval."""
         self.check(guess)
-        return _mean(self._outcomes(guess, self.truth))
+        return _mean_interval(self._target_outcomes(guess, self.truth))
 
     def prior(self, guess: Array) -> Interval:
         """Return the mean outcome of the prior's guess, with its interval."""
-        return _mean(self._outcomes(self.prior_guess, self.truth))
+        return _mean_interval(self._target_outcomes(self.prior_guess, self.truth))
 
     def gain(self, guess: Array) -> Interval:
         """Return the mean over the targets of the outcome minus the prior's outcome."""
-        return _mean(self.gains(guess))
+        return _mean_interval(self.gains(guess))
 
     def gains(self, guess: Array, truth: NDArray[Any] | None = None) -> Array:
         """Return the gain over the prior target by target, against this truth or another."""
         asked = self.truth if truth is None else truth
-        return self._outcomes(guess, asked) - self._outcomes(self.prior_guess, asked)
+        return self._target_outcomes(guess, asked) - self._target_outcomes(self.prior_guess, asked)
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """Return the outcome against permuted truth, and whether it is at chance.
@@ -261,9 +261,9 @@ class OutcomeGame(Game):
 
     def per_record(self, guess: Array) -> dict[str, NDArray[Any]]:
         """Return the outcome of every target."""
-        return {"outcome": self._outcomes(guess, self.truth)}
+        return {"outcome": self._target_outcomes(guess, self.truth)}
 
-    def _outcomes(self, guess: Array, truth: Any) -> Array:
+    def _target_outcomes(self, guess: Array, truth: Any) -> Array:
         return self._prepared_outcomes(self.prepare(guess), truth)
 
     def _prepared_outcomes(self, prepared: Array, truth: Any) -> Array:
@@ -273,7 +273,7 @@ class OutcomeGame(Game):
         return found
 
 
-def _mean(values: Array) -> Interval:
+def _mean_interval(values: Array) -> Interval:
     return metrics.bootstrap_mean(values, 0)
 
 
@@ -285,7 +285,7 @@ def somebody_elses(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any
     return moved
 
 
-def choose(
+def choose_targets(
     ids: NDArray[np.int64], at_most: int, rng: np.random.Generator, wanted: int = 2
 ) -> NDArray[np.int64]:
     """Return a random choice in random order. Raise CannotAttack if there are too few targets."""
@@ -294,7 +294,7 @@ def choose(
     return rng.permutation(ids)[:at_most]
 
 
-def victim(truth: Truth, adversary: Adversary) -> int:
+def choose_victim(truth: Truth, adversary: Adversary) -> int:
     """Return the client that a game is about: large enough to tell something, small enough to play.
 
     That is the largest client of at most VICTIM_NODES nodes, or the smallest of all. It is never a

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from attacks.base import Array, CannotAttack
 from attacks.questions import CandidateRows, Identify, ListedRecords
-from audits.games.base import BinaryGame, OutcomeGame, choose, plays
-from audits.games.kriging import KNOWN_SHARE, Kriged, known_apart, kriged
+from audits.games.base import BinaryGame, OutcomeGame, choose_targets, plays
+from audits.games.kriging import KNOWN_SHARE, Kriged, known_apart, krige_rows
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.data.graph import Graph
@@ -33,7 +33,7 @@ class CandidateGame(OutcomeGame):
     def extras(self, guess: Array) -> dict[str, float]:
         """Return the first places, how ranks are spread, and the mean rank by the guess without the
         prior."""
-        ranks = percentiles(guess, self.truth)
+        ranks = candidate_percentiles(guess, self.truth)
         own = guess[np.arange(len(guess)), self.truth]
         above = (guess > own[:, None]).sum(1)
         tied = (guess == own[:, None]).sum(1)
@@ -42,7 +42,9 @@ class CandidateGame(OutcomeGame):
             "candidates": float(guess.shape[1]),
             "first": float(((above == 0) / tied).mean()),
             "among_the_first_ten": float((above < TOP).mean()),
-            "evidence_alone": float(percentiles(guess - self.prior_guess, self.truth).mean()),
+            "evidence_alone": float(
+                candidate_percentiles(guess - self.prior_guess, self.truth).mean()
+            ),
             "percentile_10": float(low),
             "percentile_50": float(middle),
             "percentile_90": float(high),
@@ -66,25 +68,25 @@ def candidate_rows(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     features = truth.features()
     others = np.setdiff1d(np.flatnonzero(np.abs(features).sum(1)), sorted(adversary.clients))
     most = max(2, int((1 - KNOWN_SHARE) * len(others)))
-    wanted = choose(others, min(MANY_CANDIDATES, most), rng)
+    wanted = choose_targets(others, min(MANY_CANDIDATES, most), rng)
     order = rng.permutation(len(wanted))
     known, edges = known_apart(others, wanted, rng), known_edges(truth, adversary)
     prior = np.zeros((len(wanted), len(wanted)))
     if edges is not None and len(known):
         rows = features[known].astype(np.float64)
-        told = kriged(rows, known, wanted, edges, len(features))
+        told = krige_rows(rows, known, wanted, edges, len(features))
         prior = neighbours_say(rows, told, features[wanted[order]].astype(np.float64))
     return CandidateGame(
         question=CandidateRows(ids=wanted, candidates=features[wanted[order]]),
         metric="share of the other candidates ranked below the true row",
         unit="row",
         truth=np.argsort(order),
-        outcome=percentiles,
+        outcome=candidate_percentiles,
         prior_guess=prior,
     )
 
 
-def percentiles(guess: Array, truth: NDArray[np.int64]) -> Array:
+def candidate_percentiles(guess: Array, truth: NDArray[np.int64]) -> Array:
     """Return for every target the share of other candidates below the true one, ties by half."""
     own = guess[np.arange(len(guess)), truth][:, None]
     below, tied = (guess < own).sum(1), (guess == own).sum(1) - 1
@@ -105,7 +107,7 @@ def neighbours_say(rows: Array, told: Kriged, candidates: Array) -> Array:
         found: Array = ((guess - mean) / spread) @ (of - mean).T
         return found
 
-    shown = percentiles(fits(told.known, rows), np.arange(len(rows))).mean()
+    shown = candidate_percentiles(fits(told.known, rows), np.arange(len(rows))).mean()
     apart = math.sqrt(2) * float(ndtri(np.clip(shown, 0.5, 1 - 1 / len(rows))))
     ranks = row_ranks(fits(told.wanted, candidates))
     weighed: Array = apart * ndtri((ranks - 0.5) / len(candidates))
@@ -116,7 +118,9 @@ MANY_TARGETS = 500
 
 
 @plays(Identify)
-def identify(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
+def make_identification(
+    truth: Truth, adversary: Adversary, rng: np.random.Generator
+) -> OutcomeGame:
     """Ask which row of a pool is whose. The pool holds everybody's row, in an order of its own.
 
     The prior is a guess at random. Users with the same row are one: either counts as found.
@@ -127,7 +131,7 @@ def identify(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Ou
     order = rng.permutation(len(features))
     pool = features[order]
     others = np.setdiff1d(np.arange(len(features)), sorted(adversary.clients))
-    wanted = choose(others, MANY_TARGETS, rng)
+    wanted = choose_targets(others, MANY_TARGETS, rng)
 
     def same_row(guess: Array, ids: NDArray[np.int64]) -> Array:
         same: Array = (pool[guess.astype(np.int64)] == features[ids]).all(1).astype(np.float64)

@@ -12,11 +12,11 @@ from torch.nn.functional import cosine_similarity
 
 from attacks.base import Array, CannotAttack
 from attacks.questions import ColludedSamples, RemainingClient
-from audits.games.base import OutcomeGame, choose, plays, victim
+from audits.games.base import OutcomeGame, choose_targets, choose_victim, plays
 from audits.games.links import public_rows
-from audits.games.samples import SampleGame, nearest, one_each, within
+from audits.games.samples import SampleGame, nearest_cosine, one_each, share_within
 from audits.known_graph import known_edges
-from audits.replay import public_nodes, replayed
+from audits.replay import public_nodes, replay_field
 from audits.truth import Truth
 from securefg.models.graph_operators import operator_matrix
 from securefg.models.procrustes import rotated, rotation
@@ -38,7 +38,7 @@ class RowsGame(OutcomeGame):
         """Return the share of rows that are known but for rounding, and the number of honest
         clients."""
         return {
-            "exact_rows": float((nearness(guess, self.truth) > 1 - EXACT).mean()),
+            "exact_rows": float((row_nearness(guess, self.truth) > 1 - EXACT).mean()),
             "honest_clients": float(self.honest),
         }
 
@@ -53,7 +53,7 @@ def remaining_client(truth: Truth, adversary: Adversary, rng: np.random.Generato
     prior.
     """
     total = truth.experiment.partition.num_clients
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     if truth.config.training.participation < 1:
         raise CannotAttack("not all clients take part in a round: whose mean it is, is not known")
     chosen = rng.permutation(len(public_nodes(truth)))[:MANY_ROWS]
@@ -66,7 +66,7 @@ def remaining_client(truth: Truth, adversary: Adversary, rng: np.random.Generato
         metric="cosine of a row less the mean row, up to a rotation",
         unit="client",
         truth=rows.double().numpy()[chosen],
-        outcome=resemblance,
+        outcome=row_resemblance,
         prior_guess=turned.mean(0)[:, :dim].double().numpy()[chosen],
         honest=total - len(adversary.clients),
     )
@@ -74,10 +74,10 @@ def remaining_client(truth: Truth, adversary: Adversary, rng: np.random.Generato
 
 def _first_upload(truth: Truth, client: int) -> Tensor:
     """Return what a client's data alone made of its rows for round 1, before noise and mask."""
-    return replayed(truth, [truth.experiment.shards[client]], public_rows(truth))[0]
+    return replay_field(truth, [truth.experiment.shards[client]], public_rows(truth))[0]
 
 
-def resemblance(guess: Array, truth: NDArray[np.float64]) -> Array:
+def row_resemblance(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return the cosine of centred rows, zero if negative.
 
     Neither the size of a guess nor the direction that all rows share counts: both are alike for
@@ -88,7 +88,7 @@ def resemblance(guess: Array, truth: NDArray[np.float64]) -> Array:
     return found
 
 
-def nearness(guess: Array, truth: NDArray[np.float64]) -> Array:
+def row_nearness(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return max(0, 1 - |g W - x| / |x|) by row, with the one rotation W that fits best."""
     one, other = torch.from_numpy(guess), torch.from_numpy(truth)
     error = (one @ rotation(one, other) - other).norm(dim=1) / other.norm(dim=1).clamp_min(1e-12)
@@ -129,7 +129,7 @@ def colluded_samples(truth: Truth, adversary: Adversary, rng: np.random.Generato
     weight[colluders] = 0
     weight[np.abs(samples).sum((1, 2)) == 0] = 0
     heaviest = np.argsort(-weight, kind="stable")[:MANY_TARGETS]
-    wanted = choose(heaviest[weight[heaviest] > LEAST_WEIGHT], MANY_TARGETS, rng)
+    wanted = choose_targets(heaviest[weight[heaviest] > LEAST_WEIGHT], MANY_TARGETS, rng)
     if count == 1:
         others = np.setdiff1d(np.flatnonzero(np.abs(samples).sum((1, 2))), colluders)
         prior = one_each(truth, adversary, samples[:, 0], others, wanted, rng)
@@ -141,6 +141,6 @@ def colluded_samples(truth: Truth, adversary: Adversary, rng: np.random.Generato
         metric="cosine with the nearest guess" if count == 1 else "share within the guessed span",
         unit="sample",
         truth=samples[wanted],
-        outcome=nearest if count == 1 else within,
+        outcome=nearest_cosine if count == 1 else share_within,
         prior_guess=prior,
     )

@@ -19,11 +19,19 @@ from attacks.questions import (
     SensitiveColumn,
 )
 from audits.foreign import ForeignTruth
-from audits.games.base import BinaryGame, NotAsked, OutcomeGame, choose, other_nodes, plays, victim
-from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
+from audits.games.base import (
+    BinaryGame,
+    NotAsked,
+    OutcomeGame,
+    choose_targets,
+    choose_victim,
+    other_nodes,
+    plays,
+)
+from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, krige_rows
 from audits.known_graph import known_edges
-from audits.metrics import auc
-from audits.replay import public_nodes, replayed
+from audits.metrics import area_under_curve
+from audits.replay import public_nodes, replay_field
 from audits.truth import Truth
 from securefg.foundation.ranks import row_ranks
 from securefg.foundation.unique import numbers_except
@@ -65,16 +73,16 @@ def node_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     what they tell of their neighbours'. Nodes are one client's, or one of every client's where each
     holds one.
     """
-    client, nodes = _population(truth, adversary)
+    client, nodes = _reader_and_nodes(truth, adversary)
     if truth.graph.features.dim() != 2:
         raise CannotAttack("nodes hold several samples each; there is no one row to recover")
     features, rows_of = truth.features(), places_of_rows(truth)
-    nodes = choose(nodes[np.abs(features[nodes]).sum(1) > 0], len(nodes), rng, 20)
+    nodes = choose_targets(nodes[np.abs(features[nodes]).sum(1) > 0], len(nodes), rng, 20)
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(nodes)))
     known, wanted = nodes[:count], nodes[count : count + MANY_NODES]
     rows = features[known]
     edges = known_edges(truth, adversary)
-    prior = kriged(rows.astype(np.float64), known, wanted, edges, len(features))
+    prior = krige_rows(rows.astype(np.float64), known, wanted, edges, len(features))
     sparse = (features[wanted] == 0).mean() > 0.5
     return FeatureGame(
         question=NodeFeatures(
@@ -87,18 +95,18 @@ def node_features(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
         metric="AUC over a node's words, mean of nodes" if sparse else "cosine with the features",
         unit="row",
         truth=features[wanted],
-        outcome=words_ranked if sparse else resembles,
+        outcome=words_ranked if sparse else row_cosines,
         prior_guess=prior.wanted,
         prepare=row_ranks if sparse else np.asarray,
     )
 
 
-def _population(truth: Truth, adversary: Adversary) -> tuple[int | None, NDArray[np.int64]]:
+def _reader_and_nodes(truth: Truth, adversary: Adversary) -> tuple[int | None, NDArray[np.int64]]:
     partition = truth.experiment.partition
     if int(partition.sizes.max()) == 1:
         mine = set(adversary.clients)
         return None, np.array([k for k in range(partition.num_clients) if k not in mine])
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     if has_public_rows(truth):
         return client, public_nodes(truth).numpy()
     return client, truth.experiment.shards[client].node_ids.numpy()
@@ -129,7 +137,7 @@ def words_ranked(ranks: Array, truth: NDArray[np.float32]) -> Array:
     return found.clip(0, 1)
 
 
-def resembles(guess: Array, truth: NDArray[np.floating]) -> Array:
+def row_cosines(guess: Array, truth: NDArray[np.floating]) -> Array:
     """Return row by row the cosine, zero where it is negative."""
     norms = np.linalg.norm(guess, axis=1) * np.linalg.norm(truth, axis=1)
     found: Array = (guess * truth).sum(1) / np.maximum(norms, 1e-12)
@@ -154,7 +162,7 @@ def sensitive_column(truth: Truth, adversary: Adversary, rng: np.random.Generato
         found = f"{truth.graph.num_features} columns of one row per node"
         raise CannotAttack(f"audit.sensitive is {column}; the features have {found}")
     values = truth.features()[:, column]
-    client, known, others = _populations(truth, adversary, rng)
+    client, known, others = _reader_and_splits(truth, adversary, rng)
     rows_of = places_of_rows(truth) if adversary.kind == "server" else np.arange(len(values))
     high = values > np.median(values)
     if min(high[others].sum(), (~high[others]).sum()) < LEAST_OF_EACH:
@@ -176,7 +184,7 @@ def sensitive_column(truth: Truth, adversary: Adversary, rng: np.random.Generato
     )
 
 
-def _populations(
+def _reader_and_splits(
     truth: Truth, adversary: Adversary, rng: np.random.Generator
 ) -> tuple[int | None, NDArray[np.int64], NDArray[np.int64]]:
     """Return the client whose rows are read, the nodes that are known, and the nodes that are
@@ -190,8 +198,8 @@ def _populations(
         held = numbers_except(held, own)  # clients of one node each: it knows some from elsewhere
     client = None
     if adversary.kind == "server" and int(x.partition.sizes.max()) > 1:
-        client = victim(truth, adversary)
-        held = _population(truth, adversary)[1]
+        client = choose_victim(truth, adversary)
+        held = _reader_and_nodes(truth, adversary)[1]
     mixed = rng.permutation(held)
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(mixed)))
     return client, mixed[:count], mixed[count:]
@@ -211,7 +219,7 @@ def row_sizes(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> O
         raise CannotAttack("features are not 0 and 1: a user has no number of words")
     sizes = (features != 0).sum(-1).astype(np.float64)
     others = np.setdiff1d(np.arange(len(sizes)), sorted(adversary.clients))
-    wanted = choose(others, MANY_USERS, rng)
+    wanted = choose_targets(others, MANY_USERS, rng)
     values, counts = np.unique(sizes, return_counts=True)
     return OutcomeGame(
         question=RowSizes(ids=wanted),
@@ -234,7 +242,7 @@ def client_words(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
 
     The prior is how often a word occurs in a tenth of the nodes that this client does not hold.
     """
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     used = (truth.experiment.shards[client].graph.features != 0).any(0).numpy()
     if used.all() or not used.any():
         raise CannotAttack(f"client {client} uses all of the features, or none: nothing to guess")
@@ -262,13 +270,13 @@ def neighbourhood_words(
 
     The prior is the words that are most frequent in the nodes that this client does not hold.
     """
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
     used = used_words(shard.graph.features.numpy())
     around = used.copy()
     source, target = shard.graph.edge_index.numpy()
     np.logical_or.at(around, target, used[source])
-    local = choose(np.flatnonzero(around.any(1)), MANY_NEIGHBOURHOODS, rng)
+    local = choose_targets(np.flatnonzero(around.any(1)), MANY_NEIGHBOURHOODS, rng)
     elsewhere = other_nodes(truth, client)
     frequency = used_words(truth.features()[elsewhere] if len(elsewhere) else used).mean(0)
     return OutcomeGame(
@@ -316,7 +324,7 @@ def client_inputs(
     clients = np.array(sorted(set(mixed) - adversary.clients), np.int64)
     if not len(clients):
         raise CannotAttack("every client uses all of the inputs, or none: nothing to guess")
-    wanted = choose(clients, MANY_CLIENTS, rng)
+    wanted = choose_targets(clients, MANY_CLIENTS, rng)
     used = np.stack([known[int(k)].any(0) for k in wanted])
     others = [np.concatenate([r for k, r in known.items() if k != own]) for own in wanted]
     prior = np.stack([rows.mean(0) for rows in others])
@@ -334,7 +342,9 @@ def client_inputs(
 
 def inputs_found(guess: Array, truth: NDArray[np.bool_]) -> Array:
     """Return client by client the AUC of the scores for which inputs are used."""
-    return np.array([auc(used, scores) for scores, used in zip(guess, truth, strict=True)])
+    return np.array(
+        [area_under_curve(used, scores) for scores, used in zip(guess, truth, strict=True)]
+    )
 
 
 MANY_LATENTS = 1000
@@ -357,14 +367,14 @@ def first_latents(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     """Ask for the first latent of each user. The prior is the mean of all users' latents."""
     latents = unmasked_latents(truth)
     used = np.flatnonzero(np.abs(latents).max(1) > 0)
-    wanted = choose(np.setdiff1d(used, sorted(adversary.clients)), MANY_LATENTS, rng)
+    wanted = choose_targets(np.setdiff1d(used, sorted(adversary.clients)), MANY_LATENTS, rng)
     centre = latents.mean(0)
     return LatentGame(
         question=FirstLatents(ids=wanted),
         metric="cosine with the latent",
         unit="row",
         truth=latents[wanted],
-        outcome=resembles,
+        outcome=row_cosines,
         prior_guess=np.tile(centre, (len(wanted), 1)),
     )
 
@@ -375,12 +385,12 @@ def unmasked_latents(truth: Truth) -> NDArray[np.float64]:
     x = truth.experiment
     sums = [m for m in truth.spoken.uploads.values() if m.fits(GraphSums(of=LATENT))]
     if not sums:
-        return replayed(truth, x.shards, LATENT).double().numpy()
+        return replay_field(truth, x.shards, LATENT).double().numpy()
     meaning = sums[0]
     assert isinstance(meaning, GraphSums)
     assert meaning.by is not None
     assert x.public.edge_index is not None
-    parts = replayed(truth, x.shards, meaning).double().numpy()  # (users, sums, width)
+    parts = replay_field(truth, x.shards, meaning).double().numpy()  # (users, sums, width)
     weights = operator_matrix(meaning.by, x.public.edge_index, x.public.num_nodes)
     largest = np.abs(weights).argmax(0)  # of the sums that user j is in, where it weighs most
     users = np.arange(len(parts))

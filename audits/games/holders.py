@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from attacks.base import CannotAttack
 from attacks.questions import HeldNodes, Presence
-from audits.games.base import BinaryGame, choose, other_nodes, plays, victim
-from audits.replay import public_nodes, public_shard, replayed
+from audits.games.base import BinaryGame, choose_targets, choose_victim, other_nodes, plays
+from audits.replay import public_nodes, public_shard, replay_field
 from audits.truth import Truth
 from securefg.foundation.streams import derive_seed
 from securefg.protocol.meanings import NodeRows
@@ -26,7 +26,7 @@ def held_nodes(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
     The adversary knows the targets' features. Prior: how many clients hold a node, which masked
     runs count before anything else.
     """
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     own = truth.experiment.shards[client].node_ids.numpy()
     sides = [own, other_nodes(truth, client)]
     count = min(MANY_OF_EACH, *map(len, sides))
@@ -64,14 +64,14 @@ LEAST_NEIGHBOURS = 2
 
 
 @plays(Presence)
-def presence(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+def make_presence(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask which candidates are private nodes of a client.
 
     Candidates are the client's private nodes and others'. All have two public neighbours or more,
     and half are the client's, so that chance is the prior: who got which node was drawn without
     regard to the graph.
     """
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     public = public_nodes(truth).numpy()
     mine = np.setdiff1d(truth.experiment.shards[client].node_ids.numpy(), public)
     held = np.setdiff1d(truth.experiment.partition.nodes.numpy(), public)
@@ -83,7 +83,7 @@ def presence(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> Bi
     count = min(MANY_TARGETS, *map(len, sides))
     if count < LEAST_TARGETS:
         raise CannotAttack(f"{count} candidates on either side; {LEAST_TARGETS} are needed")
-    ids = rng.permutation(np.concatenate([choose(side, count, rng) for side in sides]))
+    ids = rng.permutation(np.concatenate([choose_targets(side, count, rng) for side in sides]))
     uploads, member = shadow_clients(truth, ids, len(mine), held)
     return BinaryGame(
         question=Presence(
@@ -122,7 +122,7 @@ def shadow_clients(
         private = torch.from_numpy(np.concatenate([chosen, rest]))
         shard = public_shard(truth, truth.graph, private)
         seed = derive_seed(truth.config.seed, "shadow", shadow)
-        uploads.append(replayed(truth, [shard], ROWS, 1, seed)[0].numpy())
+        uploads.append(replay_field(truth, [shard], ROWS, 1, seed)[0].numpy())
     return np.stack(uploads), member
 
 

@@ -39,7 +39,7 @@ class Kriged:
     known: Array
 
 
-def kriged(rows: Array, known: Ids, wanted: Ids, edges: Ids | None, num_nodes: int) -> Kriged:
+def krige_rows(rows: Array, known: Ids, wanted: Ids, edges: Ids | None, num_nodes: int) -> Kriged:
     """Foretell rows from the rows of known nodes. Without edges everybody's guess is their mean."""
     mean, rest = rows.mean(0), rows - rows.mean(0)
     if edges is None:
@@ -67,11 +67,11 @@ def known_apart(nodes: Ids, wanted: Ids, rng: np.random.Generator) -> Ids:
 
 def walk_kernel(nodes: Ids, edges: Ids, num_nodes: int) -> Array:
     """Return the kernel between these nodes, along walks among the nodes around them."""
-    around = _around(nodes, edges, num_nodes)
+    around = _nodes_around(nodes, edges, num_nodes)
     place = np.full(num_nodes, -1)
     place[around] = np.arange(len(around))
     inside = place[edges]
-    step = _normalised(inside[:, (inside >= 0).all(0)], len(around))
+    step = _normalised_matrix(inside[:, (inside >= 0).all(0)], len(around))
     own, walks = place[nodes], np.eye(len(around))[place[nodes]]
     found = walks[:, own].copy()
     for power in range(1, STEPS + 1):
@@ -82,7 +82,7 @@ def walk_kernel(nodes: Ids, edges: Ids, num_nodes: int) -> Array:
     return scaled
 
 
-def _around(nodes: Ids, edges: Ids, num_nodes: int) -> Ids:
+def _nodes_around(nodes: Ids, edges: Ids, num_nodes: int) -> Ids:
     """Return as many hops of neighbours as can be held, beginning with the nodes themselves."""
     inside = np.zeros(num_nodes, bool)
     inside[nodes] = True
@@ -95,7 +95,7 @@ def _around(nodes: Ids, edges: Ids, num_nodes: int) -> Ids:
         inside = wider
 
 
-def _normalised(edges: Ids, num_nodes: int) -> sparse.csr_matrix:
+def _normalised_matrix(edges: Ids, num_nodes: int) -> sparse.csr_matrix:
     """Return D^-1/2 A D^-1/2, with an edge of either direction counted once."""
     source, target = edges[:, edges[0] != edges[1]]
     ones = np.ones(2 * len(source))

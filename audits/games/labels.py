@@ -20,11 +20,11 @@ from audits.games.base import (
     BinaryGame,
     Game,
     OutcomeGame,
-    choose,
+    choose_targets,
+    choose_victim,
     plays,
-    victim,
 )
-from audits.metrics import auc
+from audits.metrics import area_under_curve
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
 from securefg.protocol.transcript import Adversary
@@ -48,16 +48,16 @@ class LabelGame(Game):
     def measure(self, guess: Array) -> Interval:
         """Return the share of trained labels that the guess has right."""
         self.check(guess)
-        return _share((guess == self.truth)[self.trained])
+        return _right_share((guess == self.truth)[self.trained])
 
     def prior(self, guess: Array) -> Interval:
         """Return the share of untrained labels that the guess has right."""
-        return _share((guess == self.truth)[~self.trained])
+        return _right_share((guess == self.truth)[~self.trained])
 
     def gain(self, guess: Array) -> Interval:
         """Return the difference of the two shares. They are over different nodes: variances add."""
         right = guess == self.truth
-        return _difference(right[self.trained], right[~self.trained])
+        return _share_difference(right[self.trained], right[~self.trained])
 
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """Permute which labels were used, so that the two shares are of like nodes."""
@@ -79,7 +79,7 @@ class LabelGame(Game):
 def training_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LabelGame:
     """Ask which labels one client trained on. Labelled nodes count, unlabelled ones are the
     prior."""
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
     if shard.graph.labels.dim() != 1:
         raise CannotAttack("nodes hold several samples each: a node has no one label")
@@ -96,12 +96,12 @@ def training_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator
     )
 
 
-def _share(right: NDArray[np.bool_]) -> Interval:
+def _right_share(right: NDArray[np.bool_]) -> Interval:
     found = metrics.clopper_pearson(int(right.sum()), len(right))
     return Interval(value=found.value, low=found.low, high=found.high)
 
 
-def _difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
+def _share_difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
     """Return the difference of two shares with the interval of Newcombe 1998, method 10, over exact
     ends.
 
@@ -160,14 +160,14 @@ def client_labels(
     """Ask which class a client with a label trained on. The prior is the most frequent class."""
     labels, trained = _own_classes(truth)
     others = np.setdiff1d(trained, sorted(adversary.clients))
-    wanted = choose(others, MANY_LABELS, rng, 5)
+    wanted = choose_targets(others, MANY_LABELS, rng, 5)
     most = np.bincount(labels[wanted]).argmax()
     return OutcomeGame(
         question=ClientLabels(ids=wanted),
         metric="share of labels found",
         unit="label of a client",
         truth=labels[wanted],
-        outcome=_same,
+        outcome=_same_labels,
         prior_guess=np.full(len(wanted), most, np.float64),
     )
 
@@ -187,7 +187,7 @@ def _own_classes(truth: Truth | ForeignTruth) -> tuple[NDArray[np.int64], NDArra
     return graph.labels.numpy(), np.flatnonzero(graph.split.train.numpy())
 
 
-def _same(guess: Array, truth: NDArray[np.int64]) -> Array:
+def _same_labels(guess: Array, truth: NDArray[np.int64]) -> Array:
     found: Array = (guess == truth).astype(np.float64)
     return found
 
@@ -228,7 +228,7 @@ def class_ratios(
         metric="AUC over clients and classes: more of the class than the median client",
         unit="client",
         truth=so,
-        prior_scores=rates if auc(so, rates) > 0.5 else None,
+        prior_scores=rates if area_under_curve(so, rates) > 0.5 else None,
     )
 
 

@@ -17,11 +17,11 @@ from attacks.questions import (
     SmallGraphEdges,
     StolenLinks,
 )
-from attacks.rows import cosines
+from attacks.rows import pair_cosines
 from audits import metrics
-from audits.games.base import BinaryGame, choose, plays, victim
+from audits.games.base import BinaryGame, choose_targets, choose_victim, plays
 from audits.games.candidates import near_labels, small_clients
-from audits.replay import public_nodes, public_shard, replayed
+from audits.replay import public_nodes, public_shard, replay_field
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.foundation.unique import numbers_except, sorted_unique, unique_pairs
@@ -49,8 +49,8 @@ def link_prior(
     candidates = [*more]
     if truth.answers is not None and adversary.kind != "wire":
         candidates += answers_alike(truth.answers.double().softmax(-1).numpy(), pairs)
-    best = max(candidates, key=lambda scores: metrics.auc(so, scores), default=None)
-    return best if best is not None and metrics.auc(so, best) > 0.5 else None
+    best = max(candidates, key=lambda scores: metrics.area_under_curve(so, scores), default=None)
+    return best if best is not None and metrics.area_under_curve(so, best) > 0.5 else None
 
 
 def answers_alike(answers: Array, pairs: NDArray[np.int64]) -> list[Array]:
@@ -83,7 +83,7 @@ class LinkGame(BinaryGame):
 @plays(ClientLinks)
 def client_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> LinkGame:
     """Ask for the links of one client: pairs of its nodes, edges and non-edges."""
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
     count = shard.graph.num_nodes
     linked = np.zeros((count, count), bool)
@@ -127,7 +127,7 @@ def others_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     others = numbers_except(truth.held_nodes, own)
     source, target = truth.graph.edge_index.numpy()
     across = np.isin(source, own) & np.isin(target, others)
-    chosen = choose(sorted_unique(source[across]), MANY_NODES, rng)
+    chosen = choose_targets(sorted_unique(source[across]), MANY_NODES, rng)
     kept = across & np.isin(source, chosen)
     edges = np.stack([source[kept], target[kept]], 1)
     if len(edges) < LEAST_EDGES:
@@ -181,9 +181,9 @@ def stolen_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     and one half of the nodes with their links to an outsider. Targets are pairs of another client's
     nodes, or of the other half. No target has two nodes that the adversary knows.
     """
-    shadow, target = _graphs(truth, adversary, rng)
-    taught, linked = drawn(shadow, np.zeros(0, np.int64), rng)
-    pairs, so = drawn(target, shadow.nodes, rng)
+    shadow, target = _known_and_asked(truth, adversary, rng)
+    taught, linked = draw_pairs(shadow, np.zeros(0, np.int64), rng)
+    pairs, so = draw_pairs(target, shadow.nodes, rng)
     return LinkGame(
         question=StolenLinks(
             ids=pairs,
@@ -199,30 +199,36 @@ def stolen_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     )
 
 
-def _graphs(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> tuple[Known, Known]:
+def _known_and_asked(
+    truth: Truth, adversary: Adversary, rng: np.random.Generator
+) -> tuple[Known, Known]:
     """Return the graph that is known, and the one that is asked about."""
     if adversary.kind == "outsider":
         held = rng.permutation(truth.held_nodes)
         edges = truth.graph.edge_index.numpy().T
         return Known(held[::2], edges), Known(held[1::2], edges)
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     if adversary.kind == "client":
-        known = [_held(truth, k) for k in sorted(adversary.clients)]
+        known = [_held_graph(truth, k) for k in sorted(adversary.clients)]
         nodes = sorted_unique(np.concatenate([one.nodes for one in known]))
-        return Known(nodes, np.concatenate([one.edges for one in known])), _held(truth, client)
+        return Known(nodes, np.concatenate([one.edges for one in known])), _held_graph(
+            truth, client
+        )
     sizes = {k: int(s) for k, s in enumerate(truth.experiment.partition.sizes) if k != client}
     if not sizes:
         raise CannotAttack("no other client could collude with the server")
-    return _held(truth, max(sizes, key=lambda k: sizes[k])), _held(truth, client)
+    return _held_graph(truth, max(sizes, key=lambda k: sizes[k])), _held_graph(truth, client)
 
 
-def _held(truth: Truth, client: int) -> Known:
+def _held_graph(truth: Truth, client: int) -> Known:
     shard = truth.experiment.shards[client]
     ids = shard.node_ids.numpy()
     return Known(ids, ids[shard.graph.edge_index.numpy().T], client)
 
 
-def drawn(graph: Known, known: Ids, rng: np.random.Generator) -> tuple[Pairs, NDArray[np.int64]]:
+def draw_pairs(
+    graph: Known, known: Ids, rng: np.random.Generator
+) -> tuple[Pairs, NDArray[np.int64]]:
     """Return linked and other pairs of its nodes in random order, none of two known nodes."""
     size = int(max(graph.nodes.max(initial=0), graph.edges.max(initial=0))) + 1
     ends = np.sort(graph.edges[np.isin(graph.edges, graph.nodes).all(1)], 1)
@@ -230,7 +236,7 @@ def drawn(graph: Known, known: Ids, rng: np.random.Generator) -> tuple[Pairs, ND
     ends = np.sort(rng.choice(graph.nodes, (2 * MANY_OTHERS, 2)), 1)
     other = unique_pairs(ends[ends[:, 0] < ends[:, 1]])
     other = other[~np.isin(other @ [size, 1], linked @ [size, 1])]
-    kept = [_unknown(pairs, known) for pairs in (linked, other)]
+    kept = [_unknown_pairs(pairs, known) for pairs in (linked, other)]
     if min(map(len, kept)) < 2:
         raise CannotAttack("fewer than two pairs with a link, or without one")
     most = (MANY_LINKS, MANY_OTHERS)
@@ -240,7 +246,7 @@ def drawn(graph: Known, known: Ids, rng: np.random.Generator) -> tuple[Pairs, ND
     return np.concatenate(chosen)[order], so[order]
 
 
-def _unknown(pairs: Pairs, known: Ids) -> Pairs:
+def _unknown_pairs(pairs: Pairs, known: Ids) -> Pairs:
     return pairs[~np.isin(pairs, known).all(1)]
 
 
@@ -257,7 +263,7 @@ def shared_neighbour(truth: Truth, adversary: Adversary, rng: np.random.Generato
     the public nodes tell by themselves: the cosine after the method's own training, as long, on
     them alone, the cosine of their features, both together, and what all link games know.
     """
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     pairs, so = shared_pairs(truth.experiment.shards[client], rng)
     order = rng.permutation(len(pairs))
     pairs, so = pairs[order], so[order]
@@ -275,20 +281,20 @@ def public_only(truth: Truth, pairs: NDArray[np.int64]) -> list[Array]:
     """Return scores of the pairs from public nodes alone."""
     shard = public_shard(truth, truth.graph, torch.empty(0, dtype=torch.long))
     meaning = public_rows(truth)
-    whole = replayed(truth, [shard], meaning, truth.config.training.rounds)[0]
+    whole = replay_field(truth, [shard], meaning, truth.config.training.rounds)[0]
     rows = whole[:, : meaning.columns]
-    learnt = cosines(rows.double().numpy(), pairs)
+    learnt = pair_cosines(rows.double().numpy(), pairs)
     # The row of a node without public neighbours is where it started: it says nothing.
     degrees = np.bincount(shard.graph.edge_index[0].numpy(), minlength=shard.graph.num_nodes)
     silent = (degrees[pairs] == 0).any(1)
     if meaning.layer == "walks" and not silent.all():
         learnt = np.where(silent, learnt[~silent].mean(), learnt)
-    alike = cosines(shard.graph.features.double().numpy(), pairs)
-    both: Array = _standard(learnt) + _standard(alike)
+    alike = pair_cosines(shard.graph.features.double().numpy(), pairs)
+    both: Array = _standard_scores(learnt) + _standard_scores(alike)
     return [learnt, alike, both]
 
 
-def _standard(scores: Array) -> Array:
+def _standard_scores(scores: Array) -> Array:
     standard: Array = (scores - scores.mean()) / max(float(scores.std()), 1e-12)
     return standard
 
@@ -313,8 +319,8 @@ def shared_pairs(
     first, second = np.triu_indices(count, 1)
     free = ~linked[first, second]
     so = shares[first, second]
-    ones = choose(np.flatnonzero(free & so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose(np.flatnonzero(free & ~so), len(ones), rng, LEAST_SHARED)
+    ones = choose_targets(np.flatnonzero(free & so), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(free & ~so), len(ones), rng, LEAST_SHARED)
     chosen = np.concatenate([ones, zeros])
     return np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
 

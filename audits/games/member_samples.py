@@ -37,7 +37,7 @@ def member_samples(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     labels = spread(graph.labels.numpy())
     train, test = spread(graph.split.train.numpy()), spread(graph.split.test.numpy())
     theirs = ~np.isin(clients, sorted(adversary.clients))
-    chosen = _balanced(labels, train & theirs, test & theirs, rng)
+    chosen = _balance_samples(labels, train & theirs, test & theirs, rng)
     return MembershipGame(
         question=MemberSamples(
             ids=chosen,
@@ -51,7 +51,7 @@ def member_samples(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     )
 
 
-def _balanced(
+def _balance_samples(
     labels: np.ndarray, train: np.ndarray, test: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Return as many training as test samples of every class, in random order, not too many."""

@@ -35,7 +35,7 @@ class MembershipGame(BinaryGame):
 
 
 @plays(Membership)
-def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+def make_membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
     """Ask whether a node's label was in the training set, of training nodes and as many test nodes.
 
     There are as many of every class, so that a label says nothing by itself. The prior is what the
@@ -53,7 +53,7 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
     labels, train = graph.labels.numpy(), graph.split.train.numpy().copy()
     if experiment.canaries is not None:  # made to be remembered: they have an audit of their own
         train[experiment.canaries.nodes.numpy()] = False
-    chosen = balanced(labels, train, graph.split.test.numpy(), rng)
+    chosen = balance_nodes(labels, train, graph.split.test.numpy(), rng)
     shadows = shadows_for(truth, chosen)
     so = train[chosen].astype(np.int64)
     return MembershipGame(
@@ -68,11 +68,11 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,
-        prior_scores=easiness(shadows, so),
+        prior_scores=shadow_easiness(shadows, so),
     )
 
 
-def balanced(
+def balance_nodes(
     labels: NDArray[np.int64],
     train: NDArray[np.bool_],
     test: NDArray[np.bool_],
@@ -94,12 +94,12 @@ def balanced(
     return rng.permutation(ids)
 
 
-def easiness(shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
+def shadow_easiness(shadows: Shadows, truth: NDArray[np.int64]) -> Array | None:
     """Return the mean confidence of the shadows that did not train on a target, if it tells
     anything."""
     outside = ~shadows.member
     scores: Array = np.where(outside, shadows.confidence, 0).sum(0) / outside.sum(0).clip(1)
-    return scores if metrics.auc(truth, scores) > 0.5 else None
+    return scores if metrics.area_under_curve(truth, scores) > 0.5 else None
 
 
 MANY_OTHERS = 120
@@ -119,7 +119,9 @@ def others_members(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     own = [shards[k].node_ids.numpy() for k in sorted(adversary.clients)]
     theirs = ~np.isin(np.arange(graph.num_nodes), np.concatenate([*own, np.zeros(0, np.int64)]))
     labels, train = graph.labels.numpy(), graph.split.train.numpy()
-    ids = balanced(labels, train & theirs, graph.split.test.numpy() & theirs, rng)[:MANY_OTHERS]
+    ids = balance_nodes(labels, train & theirs, graph.split.test.numpy() & theirs, rng)[
+        :MANY_OTHERS
+    ]
     return MembershipGame(
         question=OthersMembers(
             ids=ids,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.models import BUDGETS, budgets, mixed_features, ridge_copy
+from attacks.models import BUDGETS, mixed_features, query_budgets, ridge_copy
 from attacks.questions import CopiedModel
 from audits.games.base import NULL_DRAWS, NULL_SDS, OutcomeGame, plays
 from audits.truth import Truth
@@ -41,7 +41,7 @@ class CopyGame(OutcomeGame):
         """Return the share alike by number of queries, and the fewest queries with which 90 % are
         alike."""
         assert isinstance(self.question, CopiedModel)
-        numbers = budgets(len(self.question.queries))
+        numbers = query_budgets(len(self.question.queries))
         alike = (guess == self.truth[:, None]).mean(0)
         shares = zip(numbers, alike.tolist(), strict=True)
         found = {f"alike_after_{number}_queries": share for number, share in shares}
@@ -82,17 +82,17 @@ def copied_model(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
         metric="share of nodes for which a copy says what the released model says",
         unit="released model",
         truth=said[ids],
-        outcome=_alike,
-        prior_guess=_prior(truth, adversary, ids, said)[:, None],
+        outcome=_alike_answers,
+        prior_guess=_better_prior(truth, adversary, ids, said)[:, None],
     )
 
 
-def _alike(guess: Any, truth: Any) -> Array:
+def _alike_answers(guess: Any, truth: Any) -> Array:
     found: Array = (np.asarray(guess)[:, -1] == truth).astype(np.float64)
     return found
 
 
-def _prior(
+def _better_prior(
     truth: Truth, adversary: Adversary, ids: NDArray[np.int64], said: NDArray[np.int64]
 ) -> Array:
     """Return the better of the two priors, chosen with the truth in hand."""

@@ -22,10 +22,10 @@ from attacks.questions import (
     PublicMembers,
     SharedElsewhere,
 )
-from attacks.rows import cosines
-from audits.games.base import BinaryGame, OutcomeGame, choose, plays, victim
-from audits.games.candidates import MANY_CANDIDATES, CandidateGame, percentiles
-from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, kriged
+from attacks.rows import pair_cosines
+from audits.games.base import BinaryGame, OutcomeGame, choose_targets, choose_victim, plays
+from audits.games.candidates import MANY_CANDIDATES, CandidateGame, candidate_percentiles
+from audits.games.kriging import KNOWN_SHARE, MANY_KNOWN, krige_rows
 from audits.games.links import (
     LEAST_SHARED,
     SHARED_PAIRS,
@@ -33,9 +33,9 @@ from audits.games.links import (
     public_only,
     public_rows,
 )
-from audits.games.membership import balanced
+from audits.games.membership import balance_nodes
 from audits.known_graph import known_edges
-from audits.replay import public_nodes, replayed
+from audits.replay import public_nodes, replay_field
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -46,7 +46,7 @@ LEAST_OF_EACH, MANY_OF_EACH = 10, 500
 @plays(EdgedNodes)
 def edged_nodes(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask which public nodes have an edge at one client. As many have one as have none."""
-    client = victim(truth, adversary)
+    client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
     assert shard.public is not None
     degrees = np.bincount(shard.graph.edge_index[0].numpy(), minlength=shard.graph.num_nodes)
@@ -73,7 +73,7 @@ def public_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
 
     The prior is the cosine of features, and all that link games know.
     """
-    client, known = victim(truth, adversary), public_nodes(truth).numpy()
+    client, known = choose_victim(truth, adversary), public_nodes(truth).numpy()
     place = np.full(truth.graph.num_nodes, -1)
     place[known] = np.arange(len(known))
     source, target = place[truth.graph.edge_index.numpy()]
@@ -81,11 +81,11 @@ def public_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     linked[source[(source >= 0) & (target >= 0)], target[(source >= 0) & (target >= 0)]] = True
     first, second = np.triu_indices(len(known), 1)
     so = (linked | linked.T)[first, second]
-    ones = choose(np.flatnonzero(so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose(np.flatnonzero(~so), len(ones), rng, LEAST_SHARED)
+    ones = choose_targets(np.flatnonzero(so), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(~so), len(ones), rng, LEAST_SHARED)
     chosen = rng.permutation(np.concatenate([ones, zeros]))
     pairs, true = np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
-    alike = cosines(truth.features()[known].astype(np.float64), pairs)
+    alike = pair_cosines(truth.features()[known].astype(np.float64), pairs)
     return BinaryGame(
         question=PublicLinks(ids=pairs, client=client),
         metric="AUC over pairs of public nodes",
@@ -113,14 +113,14 @@ def shared_elsewhere(truth: Truth, adversary: Adversary, rng: np.random.Generato
     first, second = np.triu_indices(len(shares), 1)
     so = shares[first, second]
     able = free[first, second]
-    ones = choose(np.flatnonzero(able & so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose(np.flatnonzero(able & ~so), len(ones), rng, LEAST_SHARED)
+    ones = choose_targets(np.flatnonzero(able & so), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(able & ~so), len(ones), rng, LEAST_SHARED)
     chosen = rng.permutation(np.concatenate([ones, zeros]))
     pairs, true = np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
     meaning = public_rows(truth)
-    uploads = torch.stack([replayed(truth, [shards[k]], meaning)[0] for k in own])
+    uploads = torch.stack([replay_field(truth, [shards[k]], meaning)[0] for k in own])
     rows = uploads[0][:, : meaning.columns].double().numpy()
-    more = [*public_only(truth, pairs), cosines(rows, pairs)]
+    more = [*public_only(truth, pairs), pair_cosines(rows, pairs)]
     return BinaryGame(
         question=SharedElsewhere(ids=pairs, own_uploads=uploads.numpy()),
         metric="AUC over pairs of public nodes that are not linked",
@@ -172,12 +172,12 @@ def public_candidates(
     features = truth.features()[nodes]
     able = rng.permutation(np.flatnonzero(np.abs(features).sum(1) > 0))
     count = min(MANY_KNOWN, int(KNOWN_SHARE * len(able)))
-    known, wanted = able[:count], choose(able[count:], MANY_CANDIDATES, rng)
+    known, wanted = able[:count], choose_targets(able[count:], MANY_CANDIDATES, rng)
     order = rng.permutation(len(wanted))
     return CandidateGame(
         question=PublicCandidates(
             ids=wanted,
-            client=victim(truth, adversary),
+            client=choose_victim(truth, adversary),
             known_ids=known,
             known=features[known],
             candidates=features[wanted[order]],
@@ -185,7 +185,7 @@ def public_candidates(
         metric="share of the other candidates ranked below the true row",
         unit="row",
         truth=np.argsort(order),
-        outcome=percentiles,
+        outcome=candidate_percentiles,
         prior_guess=np.zeros((len(wanted), len(wanted))),
     )
 
@@ -214,18 +214,20 @@ def public_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     nodes, labels, smoothed = _labelled(truth)
     trained = truth.graph.split.train.numpy()[nodes]
     known = rng.permutation(np.flatnonzero(trained & (labels >= 0)))[:MANY_KNOWN]
-    wanted = choose(np.flatnonzero(~trained & (labels >= 0)), MANY_OF_EACH, rng, LEAST_OF_EACH)
+    wanted = choose_targets(
+        np.flatnonzero(~trained & (labels >= 0)), MANY_OF_EACH, rng, LEAST_OF_EACH
+    )
     if len(known) < LEAST_OF_EACH:
         raise CannotAttack(f"{len(known)} public training nodes; {LEAST_OF_EACH} are needed")
     classes, size = truth.graph.num_classes, truth.graph.num_nodes
     told, edges = one_hot(labels[known], classes), known_edges(truth, adversary)
-    foretold = kriged(told, nodes[known], nodes[wanted], edges, size).wanted.argmax(1)
+    foretold = krige_rows(told, nodes[known], nodes[wanted], edges, size).wanted.argmax(1)
     taught, asked = standardised(smoothed[known], smoothed[wanted])
     by_features = ridge_decoded(taught, told, asked).argmax(1) == labels[wanted]
     return PublicLabelGame(
         question=PublicLabels(
             ids=wanted,
-            client=victim(truth, adversary),
+            client=choose_victim(truth, adversary),
             known_ids=known,
             known_labels=labels[known],
             num_classes=classes,
@@ -256,7 +258,7 @@ def public_members(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     nodes, labels, smoothed = _labelled(truth)
     split = truth.graph.split
     train, test = split.train.numpy()[nodes], split.test.numpy()[nodes]
-    ids = balanced(labels, train, test, rng)
+    ids = balance_nodes(labels, train, test, rng)
     classes, own = truth.graph.num_classes, labels[ids]
     part, easy = rng.permutation(len(ids)) % PARTS, np.zeros(len(ids))
     for number in range(PARTS):
@@ -267,7 +269,7 @@ def public_members(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     true = train[ids].astype(np.int64)
     game = BinaryGame(
         question=PublicMembers(
-            ids=ids, client=victim(truth, adversary), labels=own, num_classes=classes
+            ids=ids, client=choose_victim(truth, adversary), labels=own, num_classes=classes
         ),
         metric="AUC over public training and test nodes",
         unit="label of a node",

@@ -20,7 +20,7 @@ from audits.games.links import LinkGame
 from audits.games.sums import SumGame, member_questions, shared_sd, with_and_without
 from audits.known_noise import noise_on
 from audits.noise_of_sums import noise_at
-from audits.replay import replying, whole_replies
+from audits.replay import make_replier, whole_replies
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.federation.roles import Cohort, Replies
@@ -88,7 +88,7 @@ class _OneRound:
         x = self.experiment
         cohort = _GivenSums(x.policy, x.public.num_clients, known)
         server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
-        return _flat(server.round(1))
+        return _flatten_release(server.round(1))
 
     def releases(
         self, without: Array, moves: Array, trains: NDArray[np.bool_]
@@ -121,11 +121,11 @@ def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator
     if x.config.training.rounds != 1 or truth.release is None:
         raise CannotAttack("the release hangs on more than one round, or there is none")
     templates = {reply.kind: reply for reply in whole_replies(truth)(x.shards[0])}
-    arrays = replying(truth)
+    arrays = make_replier(truth)
     again = _OneRound(x, templates, arrays(x.shards[0]))
     if not again.layout:
         raise CannotAttack("clients send nothing of their own that the release could hang on")
-    numbers = _flat(truth.release).numel() + sum(again.widths)
+    numbers = _flatten_release(truth.release).numel() + sum(again.widths)
     ids, questions = member_questions(truth, rng, numbers, RELEASE_TARGETS)
 
     def sent(shard: Shard) -> Tensor:
@@ -153,7 +153,7 @@ def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator
     )
 
 
-def _flat(release: Message) -> Tensor:
+def _flatten_release(release: Message) -> Tensor:
     """Return all tensors of a release, one after the other."""
     values = release.values().values()
     return torch.cat([value.double().flatten() for value in values if isinstance(value, Tensor)])
@@ -177,7 +177,7 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     edges = unique_pairs(np.sort(ends.T[ends[0] != ends[1]], 1))
     own = [truth.experiment.shards[k].node_ids.numpy() for k in sorted(adversary.clients)]
     known = np.concatenate([*own, np.zeros(0, np.int64)])
-    sides = [_unknown(pairs, known, rng) for pairs in (edges, _two_apart(edges, rng))]
+    sides = [_unknown_pairs(pairs, known, rng) for pairs in (edges, _two_apart(edges, rng))]
     count = min(map(len, sides))
     if count < LEAST_EDGES:
         raise CannotAttack(f"{count} edges and as many pairs without; {LEAST_EDGES} are needed")
@@ -185,7 +185,7 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     so = np.repeat(np.array([1, 0], np.int64), count)
     seen = answers.double().numpy()[pairs].reshape(len(pairs), -1)
     other = np.stack(
-        [_turned(truth, pair, bool(is_so)) for pair, is_so in zip(pairs, so, strict=True)]
+        [_turned_answers(truth, pair, bool(is_so)) for pair, is_so in zip(pairs, so, strict=True)]
     )
     without = np.where(so[:, None] == 1, other, seen)
     moves = np.where(so[:, None] == 1, seen - other, other - seen)
@@ -200,7 +200,7 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     )
 
 
-def _turned(truth: Truth, pair: Pairs, linked: bool) -> NDArray[np.float64]:
+def _turned_answers(truth: Truth, pair: Pairs, linked: bool) -> NDArray[np.float64]:
     """Return the answers at both ends once the edge is removed or added."""
     edges = truth.graph.edge_index
     if linked:
@@ -218,7 +218,7 @@ def _turned(truth: Truth, pair: Pairs, linked: bool) -> NDArray[np.float64]:
     return rows
 
 
-def _unknown(pairs: Pairs, known: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
+def _unknown_pairs(pairs: Pairs, known: NDArray[np.int64], rng: np.random.Generator) -> Pairs:
     return rng.permutation(pairs[~np.isin(pairs, known).all(1)])[:EDGES_OF_EACH]
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from attacks.base import Array, CannotAttack
 from attacks.questions import ClientSamples, TrainedSamples, TrainingSamples
 from audits.foreign import ForeignTruth
-from audits.games.base import OutcomeGame, choose, plays, somebody_elses
-from audits.games.kriging import KNOWN_SHARE, known_apart, kriged
+from audits.games.base import OutcomeGame, choose_targets, plays, somebody_elses
+from audits.games.kriging import KNOWN_SHARE, known_apart, krige_rows
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -25,7 +25,7 @@ class SampleGame(OutcomeGame):
 
     def extras(self, guess: Array) -> dict[str, float]:
         """Return the share of samples that were recovered in all their entries."""
-        return {"exact_samples": float(exact(guess, self.truth).mean())}
+        return {"exact_samples": float(exact_share(guess, self.truth).mean())}
 
 
 @plays(ClientSamples)
@@ -40,7 +40,7 @@ def client_samples(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     others = np.setdiff1d(np.arange(len(samples)), sorted(adversary.clients))
     others = others[np.abs(samples[others]).sum((1, 2)) > 0]
     least = int((1 - KNOWN_SHARE) * len(others))
-    wanted = choose(others, min(MANY_CLIENTS, max(least, 2)), rng)
+    wanted = choose_targets(others, min(MANY_CLIENTS, max(least, 2)), rng)
     count, width = samples.shape[1:]
     if count >= width:
         raise CannotAttack(f"{count} samples of {width} numbers span everything: nothing to find")
@@ -55,7 +55,7 @@ def client_samples(truth: Truth, adversary: Adversary, rng: np.random.Generator)
         metric="cosine with the nearest guess" if count == 1 else "share within the guessed span",
         unit="sample",
         truth=samples[wanted],
-        outcome=nearest if count == 1 else within,
+        outcome=nearest_cosine if count == 1 else share_within,
         prior_guess=prior,
     )
 
@@ -73,10 +73,10 @@ def one_each(
     if not len(known):
         raise CannotAttack("no client is left whose sample could be known from elsewhere")
     edges = known_edges(truth, adversary)
-    return kriged(rows[known], known, wanted, edges, len(rows)).wanted[:, None]
+    return krige_rows(rows[known], known, wanted, edges, len(rows)).wanted[:, None]
 
 
-def nearest(guess: Array, truth: NDArray[np.float64]) -> Array:
+def nearest_cosine(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return the cosine of a client's sample with the best of its guesses."""
     unit = [x / np.maximum(np.linalg.norm(x, axis=2, keepdims=True), 1e-12) for x in (guess, truth)]
     cosine = np.einsum("ngd,nsd->nsg", *unit)
@@ -84,7 +84,7 @@ def nearest(guess: Array, truth: NDArray[np.float64]) -> Array:
     return best.clip(0, 1)
 
 
-def within(guess: Array, truth: NDArray[np.float64]) -> Array:
+def share_within(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return how much of the samples lies in the span of the guesses: |projection| / |sample|."""
     found = []
     for rows, samples in zip(guess, truth, strict=True):
@@ -94,7 +94,7 @@ def within(guess: Array, truth: NDArray[np.float64]) -> Array:
     return np.array(found).clip(0, 1)
 
 
-def exact(guess: Array, truth: NDArray[np.float64]) -> Array:
+def exact_share(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return the share of a client's samples that are among its guesses, entry by entry."""
     size = np.abs(truth).max((1, 2))[:, None, None, None]
     apart = np.abs(guess[:, None] - truth[:, :, None]) > 1e-3 * size
@@ -112,7 +112,9 @@ class TrainingSampleGame(OutcomeGame):
 
     def extras(self, guess: Array) -> dict[str, float]:
         """Return the share of samples with a guess of cosine above 0.95."""
-        found = [nearest(guess, self.truth[:, [s]]) > NEARLY for s in range(self.truth.shape[1])]
+        found = [
+            nearest_cosine(guess, self.truth[:, [s]]) > NEARLY for s in range(self.truth.shape[1])
+        ]
         return {"samples_nearly_found": float(np.mean(found))}
 
 
@@ -126,14 +128,14 @@ def training_samples(
     """
     samples = samples_by_client(truth)
     with_samples = np.array(sorted(samples.keys() - adversary.clients), dtype=np.int64)
-    wanted = choose(with_samples, MANY_TRAINERS, rng)
+    wanted = choose_targets(with_samples, MANY_TRAINERS, rng)
     rows = np.stack([samples[int(k)] for k in wanted])
     return TrainingSampleGame(
         question=TrainingSamples(ids=wanted, num_samples=rows.shape[1]),
         metric="cosine with the nearest guess, mean over a client's samples",
         unit="sample",
         truth=rows,
-        outcome=nearest,
+        outcome=nearest_cosine,
         prior_guess=somebody_elses(rows, rng),
     )
 
@@ -161,8 +163,8 @@ class TrainedSampleGame(OutcomeGame):
         already (another client holds it too) was not recovered.
         """
         rows = zip(guess, self.prior_guess, self.truth, strict=True)
-        shares = np.array([_exact(_new(g, p), _real(t)) for g, p, t in rows])
-        single = np.array([len(_real(t)) == 1 for t in self.truth])
+        shares = np.array([_exact_share(_new_guesses(g, p), _real_rows(t)) for g, p, t in rows])
+        single = np.array([len(_real_rows(t)) == 1 for t in self.truth])
         groups = {"": np.ones(len(single), bool), "_of_one": single, "_of_several": ~single}
         return {
             f"exact_samples{name}": float(shares[chosen].mean())
@@ -183,7 +185,7 @@ def trained_samples(
     """
     samples = {k: rows[np.abs(rows).sum(1) > 0] for k, rows in truth.samples.items()}
     clients = [k for k, rows in samples.items() if len(rows) and k not in adversary.clients]
-    wanted = choose(np.array(sorted(clients), np.int64), MANY_SAMPLED, rng)
+    wanted = choose_targets(np.array(sorted(clients), np.int64), MANY_SAMPLED, rng)
     kept = [rng.permutation(samples[int(k)])[:MOST_SAMPLES] for k in wanted]
     count = max(map(len, kept))
     padded = np.zeros((len(kept), count, next(iter(samples.values())).shape[1]))
@@ -195,11 +197,13 @@ def trained_samples(
         unit="sample",
         truth=padded,
         outcome=nearest_of_padded,
-        prior_guess=np.stack([_others(samples, int(k), count, rng) for k in wanted]),
+        prior_guess=np.stack([_other_samples(samples, int(k), count, rng) for k in wanted]),
     )
 
 
-def _others(samples: dict[int, Array], client: int, count: int, rng: np.random.Generator) -> Array:
+def _other_samples(
+    samples: dict[int, Array], client: int, count: int, rng: np.random.Generator
+) -> Array:
     pool = np.concatenate([rows for k, rows in samples.items() if k != client])
     drawn = pool[rng.integers(len(pool), size=count)]
     drawn[0] = pool.mean(0)
@@ -210,27 +214,27 @@ def nearest_of_padded(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return the mean, over a client's samples, of the cosine with the best guess."""
     found = []
     for guesses, padded in zip(guess, truth, strict=True):
-        one, other = (_unit(rows) for rows in (_real(padded), guesses))
+        one, other = (_unit_rows(rows) for rows in (_real_rows(padded), guesses))
         found.append(float((one @ other.T).max(1).mean()))
     return np.array(found).clip(0, 1)
 
 
-def _unit(rows: Array) -> Array:
+def _unit_rows(rows: Array) -> Array:
     found: Array = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return found
 
 
-def _real(padded: Array) -> Array:
+def _real_rows(padded: Array) -> Array:
     found: Array = padded[np.abs(padded).sum(1) > 0]
     return found
 
 
-def _new(guess: Array, prior: Array) -> Array:
+def _new_guesses(guess: Array, prior: Array) -> Array:
     """Return the guesses without those that the prior has."""
     found: Array = guess * (guess[:, None] != prior[None]).any(2).all(1)[:, None]
     return found
 
 
-def _exact(guess: Array, samples: Array) -> float:
+def _exact_share(guess: Array, samples: Array) -> float:
     apart = np.abs(guess[None] - samples[:, None]).max(2) > EXACT * np.abs(samples).max()
     return float((~apart).any(1).mean())

@@ -31,12 +31,12 @@ from attacks.questions import (
 )
 from attacks.sums import BY_CLASS, FEATURES, MOMENTS, SUMS
 from audits.closed_form import ClosedForm, label_form, membership_form
-from audits.games.base import BinaryGame, OutcomeGame, choose, plays
+from audits.games.base import BinaryGame, OutcomeGame, choose_targets, plays
 from audits.games.links import LinkGame
 from audits.known_noise import noise_on
 from audits.metrics import auc_null_sd, auc_of_ranks
 from audits.noise_of_sums import noise_of_sum
-from audits.replay import replaying
+from audits.replay import make_replayer
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.foundation.interval import Interval
@@ -54,14 +54,14 @@ class SumGame(BinaryGame):
     def measure(self, guess: Array) -> Interval:
         """Return the AUC of the guess, with each target scored as if it were asked about alone."""
         self.check(guess)
-        return super().measure(self._alone(guess))
+        return super().measure(self._guess_alone(guess))
 
     def gain(self, guess: Array) -> Interval:
         """Return the gain in AUC, with each target scored as if it were asked about alone."""
         self.check(guess)
-        return super().gain(self._alone(guess))
+        return super().gain(self._guess_alone(guess))
 
-    def _alone(self, guess: Array) -> Array:
+    def _guess_alone(self, guess: Array) -> Array:
         assert isinstance(self.question, SumQuestion)
         return told_alone(guess, self.question.moves)
 
@@ -120,7 +120,7 @@ def known_members(
     rng: np.random.Generator,
 ) -> BinaryGame:
     """Return a game about whether labels were in training: training and as many test nodes."""
-    ids, questions = member_questions(truth, rng, width(truth, need))
+    ids, questions = member_questions(truth, rng, meaning_width(truth, need))
     without, moves = sums_with_and_without(truth, need, questions)
     so = truth.graph.split.train.numpy()[ids].astype(np.int64)
     return SumGame(
@@ -164,11 +164,13 @@ def member_questions(
         np.flatnonzero(part.numpy() & held_once(truth))
         for part in (truth.graph.split.train, truth.graph.split.test)
     )
-    count = affordable(truth, min(many, len(train), len(test)), numbers)
-    ids = rng.permutation(np.concatenate([choose(side, count, rng) for side in (train, test)]))
+    count = affordable_targets(truth, min(many, len(train), len(test)), numbers)
+    ids = rng.permutation(
+        np.concatenate([choose_targets(side, count, rng) for side in (train, test)])
+    )
     questions = []
-    for node, shard in zip(ids.tolist(), holders(truth, ids), strict=True):
-        other = _flipped(shard, node)
+    for node, shard in zip(ids.tolist(), find_holders(truth, ids), strict=True):
+        other = _flip_label(shard, node)
         trains = bool(truth.graph.split.train[node])
         questions.append(BothShards(other, shard) if trains else BothShards(shard, other))
     return ids, questions
@@ -183,7 +185,7 @@ def held_once(truth: Truth) -> NDArray[np.bool_]:
     return found
 
 
-def holders(truth: Truth, ids: NDArray[np.int64]) -> list[Shard]:
+def find_holders(truth: Truth, ids: NDArray[np.int64]) -> list[Shard]:
     """Return the shard that has each node, for nodes that are with one client."""
     shards = truth.experiment.shards
     client = torch.full((truth.graph.num_nodes,), -1)
@@ -192,7 +194,7 @@ def holders(truth: Truth, ids: NDArray[np.int64]) -> list[Shard]:
     return [shards[k] for k in client[torch.from_numpy(ids)].tolist()]
 
 
-def affordable(truth: Truth, found: int, numbers: int) -> int:
+def affordable_targets(truth: Truth, found: int, numbers: int) -> int:
     """Return how many targets of a side are asked, of those that were found."""
     shards = truth.experiment.shards
     size = sum(s.graph.num_nodes + s.graph.num_edges for s in shards) / len(shards)
@@ -202,16 +204,16 @@ def affordable(truth: Truth, found: int, numbers: int) -> int:
     return count
 
 
-def width(truth: Truth, need: Meaning) -> int:
+def meaning_width(truth: Truth, need: Meaning) -> int:
     """Return how many numbers of that meaning a client sends."""
-    return replaying(truth, need)([truth.experiment.shards[0]])[0].numel()
+    return make_replayer(truth, need)([truth.experiment.shards[0]])[0].numel()
 
 
 def sums_with_and_without(
     truth: Truth, need: Meaning, questions: Sequence[BothShards]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return by question the sum of all clients' values without its secret, and what that adds."""
-    answers = replaying(truth, need)
+    answers = make_replayer(truth, need)
     return with_and_without(truth, questions, lambda shard: answers([shard])[0].double())
 
 
@@ -236,7 +238,7 @@ def with_and_without(
     return torch.stack(without).numpy(), torch.stack(moves).numpy()
 
 
-def _flipped(shard: Shard, node: int) -> Shard:
+def _flip_label(shard: Shard, node: int) -> Shard:
     """Return the client's shard with this node's label the other way: in training or not."""
     split = shard.graph.split
     train = split.train ^ (shard.node_ids == node)
@@ -256,11 +258,13 @@ def summed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     A target counts as 1 where the second one is its own. Prior: chance.
     """
     once = np.flatnonzero(held_once(truth))
-    count = affordable(truth, min(MANY_TARGETS, len(once) // 2), width(truth, FEATURES))
-    ids = choose(once, 2 * count, rng)
+    count = affordable_targets(
+        truth, min(MANY_TARGETS, len(once) // 2), meaning_width(truth, FEATURES)
+    )
+    ids = choose_targets(once, 2 * count, rng)
     so = rng.permutation(np.arange(len(ids)) % 2)
     questions = []
-    for place, (node, shard) in enumerate(zip(ids.tolist(), holders(truth, ids), strict=True)):
+    for place, (node, shard) in enumerate(zip(ids.tolist(), find_holders(truth, ids), strict=True)):
         other = _with_features(shard, node, truth.graph.features[ids[place - 1]])
         questions.append(BothShards(other, shard) if so[place] else BothShards(shard, other))
     without, moves = sums_with_and_without(truth, FEATURES, questions)
@@ -289,12 +293,12 @@ def summed_moments(truth: Truth, adversary: Adversary, rng: np.random.Generator)
 @plays(SummedBoth, closed_form=True)
 def summed_both(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask whether a node's label is in two sums, read together."""
-    asked = [replaying(truth, need) for need in SUMS]
+    asked = [make_replayer(truth, need) for need in SUMS]
 
     def sent(shard: Shard) -> Tensor:
         return torch.cat([answers([shard])[0].double().flatten() for answers in asked])
 
-    widths = [width(truth, need) for need in SUMS]
+    widths = [meaning_width(truth, need) for need in SUMS]
     ids, questions = member_questions(truth, rng, sum(widths))
     without, moves = with_and_without(truth, questions, sent)
     so = truth.graph.split.train.numpy()[ids].astype(np.int64)
@@ -326,13 +330,15 @@ def summed_labels(truth: Truth, adversary: Adversary, rng: np.random.Generator) 
     """Ask for labels in features summed by class. Prior: the most frequent label."""
     shards, classes = truth.experiment.shards, truth.graph.num_classes
     train = np.flatnonzero(truth.graph.split.train.numpy() & held_once(truth))
-    count = affordable(truth, min(MANY_LABELS, len(train)), classes * width(truth, BY_CLASS))
-    ids, answers = choose(train, count, rng), replaying(truth, BY_CLASS)
+    count = affordable_targets(
+        truth, min(MANY_LABELS, len(train)), classes * meaning_width(truth, BY_CLASS)
+    )
+    ids, answers = choose_targets(train, count, rng), make_replayer(truth, BY_CLASS)
     sent = [answers([shard])[0].double() for shard in shards]
     total, without, moves = torch.stack(sent).sum(0), [], []
-    for node, shard in zip(ids.tolist(), holders(truth, ids), strict=True):
-        out = answers([_without(shard, node)])[0].double()
-        made = [answers([_labelled(shard, node, c)])[0].double() for c in range(classes)]
+    for node, shard in zip(ids.tolist(), find_holders(truth, ids), strict=True):
+        out = answers([_without_node(shard, node)])[0].double()
+        made = [answers([_with_label(shard, node, c)])[0].double() for c in range(classes)]
         without.append(total - sent[shard.client] + out)
         moves.append(torch.stack([with_label - out for with_label in made]))
     labels = truth.graph.labels.numpy()[ids]
@@ -359,13 +365,13 @@ def _is_the_label(guess: Array, truth: Array) -> Array:
     return np.equal(guess, truth).astype(np.float64)
 
 
-def _without(shard: Shard, node: int) -> Shard:
+def _without_node(shard: Shard, node: int) -> Shard:
     split = shard.graph.split
     train = split.train & (shard.node_ids != node)
     return replace(shard, graph=replace(shard.graph, split=replace(split, train=train)))
 
 
-def _labelled(shard: Shard, node: int, label: int) -> Shard:
+def _with_label(shard: Shard, node: int, label: int) -> Shard:
     labels = shard.graph.labels.masked_fill(shard.node_ids == node, label)
     return replace(shard, graph=replace(shard.graph, labels=labels))
 
@@ -394,17 +400,17 @@ def known_links(
 ) -> BinaryGame:
     """Return a game about links: real ones, and as many pairs without one."""
     held_once(truth)
-    found = [triple for shard in truth.experiment.shards for triple in _triples(shard, rng)]
+    found = [triple for shard in truth.experiment.shards for triple in _link_triples(shard, rng)]
     if len(found) < LEAST_TARGETS:
         raise CannotAttack(f"{len(found)} links; {LEAST_TARGETS} are needed")
-    count = affordable(truth, min(MANY_LINKS, len(found)), width(truth, need))
+    count = affordable_targets(truth, min(MANY_LINKS, len(found)), meaning_width(truth, need))
     chosen = [found[i] for i in rng.permutation(len(found))[:count]]
     pairs, so, questions = [], [], []
     for shard, first, linked, other in chosen:
         for second, is_link in ((linked, 1), (other, 0)):
             pairs.append(shard.node_ids[[first, second]].numpy())
             so.append(is_link)
-            changed = _toggled(shard, first, second)
+            changed = _toggle_link(shard, first, second)
             questions.append(BothShards(changed, shard) if is_link else BothShards(shard, changed))
     without, moves = sums_with_and_without(truth, need, questions)
     order = rng.permutation(len(pairs))
@@ -419,7 +425,7 @@ def known_links(
     )
 
 
-def _triples(shard: Shard, rng: np.random.Generator) -> list[tuple[Shard, int, int, int]]:
+def _link_triples(shard: Shard, rng: np.random.Generator) -> list[tuple[Shard, int, int, int]]:
     """Return (shard, first, linked, not linked) for every link that has such a third node."""
     graph = shard.graph
     source, target = (ends.numpy() for ends in graph.edge_index)
@@ -438,7 +444,7 @@ def _triples(shard: Shard, rng: np.random.Generator) -> list[tuple[Shard, int, i
     return found
 
 
-def _toggled(shard: Shard, first: int, second: int) -> Shard:
+def _toggle_link(shard: Shard, first: int, second: int) -> Shard:
     """Return the shard with this link added, or without it if it was there."""
     ends = shard.graph.edge_index
     here = ((ends[0] == first) & (ends[1] == second)) | ((ends[0] == second) & (ends[1] == first))

@@ -19,11 +19,11 @@ from audits.games.sums import (
     LEAST_TARGETS,
     BothShards,
     SumGame,
-    affordable,
+    affordable_targets,
     form_of_moves,
+    meaning_width,
     shared_sd,
     sums_with_and_without,
-    width,
 )
 from audits.truth import Truth
 from securefg.data.shard import Shard
@@ -65,7 +65,7 @@ def known_transfers(
     if columns not in (0, truth.graph.num_edge_features):
         raise CannotAttack("the sums over links are not those of the edges' numbers")
     links = links_that_move(truth, rng)
-    count = affordable(truth, min(MANY_LINKS, len(links) // 2), width(truth, need))
+    count = affordable_targets(truth, min(MANY_LINKS, len(links) // 2), meaning_width(truth, need))
     chosen = links[: 2 * count]
     so = rng.permutation(np.arange(len(chosen)) % 2)
     questions = []
@@ -101,7 +101,7 @@ def links_that_move(truth: Truth, rng: np.random.Generator) -> list[Link]:
 
 def with_record(shard: Shard, edge: int, record: tuple[Tensor, Tensor], columns: int) -> Shard:
     """Return the client's shard with another record on one link, as each of its ends sees it."""
-    graph, numbers = shard.graph, _numbers(shard)
+    graph, numbers = shard.graph, _edge_numbers(shard)
     back = _way_back(shard, edge)
     changed, features = numbers.clone(), graph.features
     changed[edge], changed[back] = record
@@ -115,7 +115,7 @@ def with_record(shard: Shard, edge: int, record: tuple[Tensor, Tensor], columns:
 
 def _both_views(shard: Shard, edge: int) -> tuple[Tensor, Tensor]:
     """Return a link's record as its first end sees it, and as the other does."""
-    return _numbers(shard)[edge], _numbers(shard)[_way_back(shard, edge)]
+    return _edge_numbers(shard)[edge], _edge_numbers(shard)[_way_back(shard, edge)]
 
 
 def _way_back(shard: Shard, edge: int) -> int:
@@ -125,6 +125,6 @@ def _way_back(shard: Shard, edge: int) -> int:
     return int(back.nonzero()[0])
 
 
-def _numbers(shard: Shard) -> Tensor:
+def _edge_numbers(shard: Shard) -> Tensor:
     assert shard.graph.edge_features is not None
     return shard.graph.edge_features

@@ -104,7 +104,9 @@ def play_messages(
 
 
 def _all_games(message: AuditedMessage, seeds: Sequence[int], thorough: bool) -> list[Result]:
-    slots = message.slots(ROWS)  # drawn first: the figures of a seed hang on the order of draws
+    slots = message.claimed_slots(
+        ROWS
+    )  # drawn first: the figures of a seed hang on the order of draws
     return [
         *play_canary(message),
         *play_loud(message),

@@ -103,7 +103,7 @@ class Game:
     other: Floats
     read: Callable[[Floats], float]
 
-    def scores(self, release: Release, value: Floats, trials: int, rounds: int) -> Floats:
+    def score_trials(self, release: Release, value: Floats, trials: int, rounds: int) -> Floats:
         """Return (trials,) scores of the released value, summed over the rounds."""
         found = np.empty(trials)
         for trial in range(trials):
@@ -112,18 +112,18 @@ class Game:
         return found
 
 
-def measure(
+def measure_release(
     release: Release, claim: Claim, trials: int, seed: int, confidence: float = 0.999
 ) -> Measured:
     """Return the lower bound from `trials` of the game that a pilot found best."""
     started = time.process_time()
-    _check(release, claim)
-    games = _games(claim, np.random.default_rng(seed))
+    _check_release(release, claim)
+    games = _make_games(claim, np.random.default_rng(seed))
     pilot = max(40, int(trials * PILOT / len(games)))
 
     def scores(game: Game, count: int) -> tuple[Floats, Floats]:
         one, other = (
-            game.scores(release, value, count // 2, claim.rounds)
+            game.score_trials(release, value, count // 2, claim.rounds)
             for value in (game.one, game.other)
         )
         return one, other
@@ -134,11 +134,13 @@ def measure(
     best = max(games, key=shown)
     inside, outside = scores(best, trials)
     bound = several_trainings(inside, outside, claim.delta, confidence)
-    gaussian = _gaussian(inside, outside, claim.delta, confidence)
+    gaussian = _gaussian_bound(inside, outside, claim.delta, confidence)
     return Measured(claim, bound, gaussian, best.name, time.process_time() - started)
 
 
-def _gaussian(inside: Floats, outside: Floats, delta: float, confidence: float) -> EpsilonBound:
+def _gaussian_bound(
+    inside: Floats, outside: Floats, delta: float, confidence: float
+) -> EpsilonBound:
     """Return the bound for a Gaussian trade-off. The first half sets the threshold, and the second
     is counted."""
     threshold = (float(np.median(inside[::2])) + float(np.median(outside[::2]))) / 2
@@ -153,7 +155,7 @@ def _gaussian(inside: Floats, outside: Floats, delta: float, confidence: float) 
     ).gdp
 
 
-def _check(release: Release, claim: Claim) -> None:
+def _check_release(release: Release, claim: Claim) -> None:
     found = np.asarray(release(np.zeros(claim.size)))
     if found.size != claim.size or not np.isfinite(found).all():
         raise ConfigError(
@@ -162,7 +164,7 @@ def _check(release: Release, claim: Claim) -> None:
         )
 
 
-def _games(claim: Claim, rng: np.random.Generator) -> list[Game]:
+def _make_games(claim: Claim, rng: np.random.Generator) -> list[Game]:
     """Return games with canaries in one number, over all numbers and far above the bound, each read
     in three ways."""
     spike = np.zeros(claim.size)

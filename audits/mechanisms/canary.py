@@ -34,18 +34,18 @@ def play_canary(message: AuditedMessage) -> list[MechanismResult]:
 
     Scores are summed over the rounds. Rounds that are not played are taken to be like those played.
     """
-    host = message.host()
+    host = message.make_host()
     trials = canary_trials(host, message.trials)
     rounds = rounds_for(host, message.shared_rounds, trials)
-    slots, coins = message.slots(1), message.coins(trials)
-    scores = _scores(host, slots, coins, rounds, 1.0)
+    slots, coins = message.claimed_slots(1), message.trial_coins(trials)
+    scores = _field_scores(host, slots, coins, rounds, 1.0)
     results = []
     for slot, score in zip(slots, scores, strict=True):
-        found = message.bound(score, coins, float(len(rounds)))
+        found = message.score_bound(score, coins, float(len(rounds)))
         whole = slot.release.count if message.is_gaussian else len(rounds)
         gdp = _for_rounds(found, math.sqrt(whole / len(rounds)), message.policy.delta)
         results.append(
-            message.result(
+            message.game_result(
                 "canary",
                 slot.release,
                 host,
@@ -64,23 +64,26 @@ def play_loud(message: AuditedMessage) -> list[MechanismResult]:
     Clipped before the noise, the loud canary is an ordinary canary. A node's canary keeps its size
     and lies on top of a large value, because noise must not depend on the value.
     """
-    host = message.host()
-    slots, coins = message.slots(1), message.coins(trials_for(host, message.trials // 5))
-    rules = [message.rule(slot.release) for slot in slots]
+    host = message.make_host()
+    slots, coins = (
+        message.claimed_slots(1),
+        message.trial_coins(trials_for(host, message.trials // 5)),
+    )
+    rules = [message.rule_of(slot.release) for slot in slots]
     sized = all(rule.moved_l2 is not None for rule in rules)
     below = [
         min(BENEATH, max(0.0, rule.clip_l2 / slot.size - 1)) if sized else 0.0
         for rule, slot in zip(rules, slots, strict=True)
     ]
-    scores = _scores(host, slots, coins, [1], 1.0 if sized else LOUDNESS, below)
-    bounds = [message.bound(score, coins, 1.0) for score in scores]
+    scores = _field_scores(host, slots, coins, [1], 1.0 if sized else LOUDNESS, below)
+    bounds = [message.score_bound(score, coins, 1.0) for score in scores]
     return [
-        message.result("loud", slot.release, host, gdp=found.gdp, cp=found.cp)
+        message.game_result("loud", slot.release, host, gdp=found.gdp, cp=found.cp)
         for slot, found in zip(slots, bounds, strict=True)
     ]
 
 
-def _scores(
+def _field_scores(
     host: Host,
     slots: list[Slot],
     coins: Floats,
@@ -93,15 +96,15 @@ def _scores(
 
     below  how long the value under each canary is, in canaries
     """
-    enrolled = host.enrol(len(coins))
+    enrolled = host.enrol_clients(len(coins))
     below = below or [0.0] * len(slots)
     units = {
-        slot.release.field: slot.canary(coins + under, loudness)
+        slot.release.field: slot.canary_rows(coins + under, loudness)
         for slot, under in zip(slots, below, strict=True)
     }
     scores = [np.zeros(len(coins)) for _ in slots]
     for round in rounds:
-        seen, _ = host.emit(units, enrolled, round)
+        seen, _ = host.emit_views(units, enrolled, round)
         for score, slot, under in zip(scores, slots, below, strict=True):
             score += slot.score(seen[slot.release.field]) - under
     return scores
@@ -125,13 +128,13 @@ def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
     """
     if not message.is_gaussian:
         return []
-    host = message.host(rows=None)
-    seen, _ = host.emit({}, host.enrol(trials_in_full_shape(host)), 1)
+    host = message.make_host(rows=None)
+    seen, _ = host.emit_views({}, host.enrol_clients(trials_in_full_shape(host)), 1)
     results = []
     for release in message.claimed:
-        distance = message.distance(release)
+        distance = message.game_distance(release)
         bound = _noise_bound(seen[release.field], distance, message.policy.delta, 1 - message.level)
-        results.append(message.result("shape", release, host, gdp=bound))
+        results.append(message.game_result("shape", release, host, gdp=bound))
     return results
 
 
@@ -146,10 +149,10 @@ def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float
 
 def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
     """Play one game over all messages. Return no result if some rule is sized for no distance."""
-    own = [m for m in messages if all(m.rule(r).moved_l2 is not None for r in m.claimed)]
+    own = [m for m in messages if all(m.rule_of(r).moved_l2 is not None for r in m.claimed)]
     if not own or len(own) < len(messages):
         return []
-    policy, hosts = own[0].policy, [message.host() for message in own]
+    policy, hosts = own[0].policy, [message.make_host() for message in own]
     trials = min(trials_for(host, own[0].trials) for host in hosts)
     coins = (np.arange(trials) % 2 == 0).astype(np.float64)
     profile: dict[Mechanism, int] = {}
@@ -160,23 +163,25 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
             if release.influence(policy.unit) == NOTHING:
                 continue
             (slot,) = message.slots_of(release, 1)
-            seen, _ = host.emit({release.field: slot.canary(coins)}, host.enrol(trials), 1)
+            seen, _ = host.emit_views(
+                {release.field: slot.canary_rows(coins)}, host.enrol_clients(trials), 1
+            )
             found = slot.score(seen[release.field])
             # The likelihood ratio of Gaussians: weigh every release by what it shows.
-            weight = _weight(found, coins)
+            weight = _score_weight(found, coins)
             score, shift = score + weight * found, shift + weight
-            fact = message.fact(release, host)
+            fact = message.booked_fact(release, host)
             profile[fact] = profile.get(fact, 0) + 1
             fields.append(release.name)
     if not fields:
         return []
-    bound = own[0].bound(score, coins, shift)
+    bound = own[0].score_bound(score, coins, shift)
     return [
         MechanismResult(
             field=", ".join(fields),
             check="moved",
             unit=policy.unit,
-            rule=", ".join(sorted({m.rule(r).name for m in own for r in m.claimed})),
+            rule=", ".join(sorted({m.rule_of(r).name for m in own for r in m.claimed})),
             rounds=1,
             planned=max(release.count for message in own for release in message.claimed),
             claimed=claim([profile], policy.unit, policy.delta).epsilon,
@@ -186,6 +191,6 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
     ]
 
 
-def _weight(score: Floats, coins: Floats) -> float:
+def _score_weight(score: Floats, coins: Floats) -> float:
     """Return 1 / variance, from the trials without a canary."""
     return 1 / max(float(score[coins == 0].var()), math.ulp(1.0))

@@ -23,7 +23,7 @@ def canary_trials(host: Host, wanted: int) -> int:
 
 def rounds_for(host: Host, last: int, trials: int) -> list[int]:
     """Return as many of the rounds 1 … last as this number of trials leaves room for."""
-    return spread(last, max(1, NUMBERS // (trials * host.numbers_per_trial)))
+    return spread_rounds(last, max(1, NUMBERS // (trials * host.numbers_per_trial)))
 
 
 def trials_for(host: Host, wanted: int, rounds: int = 1) -> int:
@@ -38,6 +38,6 @@ def trials_in_full_shape(host: Host) -> int:
     return min(1000, max(1, NUMBERS // (10 * host.numbers_per_trial)))
 
 
-def spread(last: int, room: int) -> list[int]:
+def spread_rounds(last: int, room: int) -> list[int]:
     """Return at most `room` rounds of 1 … last, the first and the last among them."""
     return [int(n) for n in np.unique(np.linspace(1, last, min(last, room)).round())]

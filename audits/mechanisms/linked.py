@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from audits.mechanisms.effort import spread, trials_for
+from audits.mechanisms.effort import spread_rounds, trials_for
 from audits.mechanisms.message import AuditedMessage, Floats, Slot
 from audits.mechanisms.results import LawResult, MechanismResult
 from audits.noise_law import joint_tests
@@ -31,21 +31,21 @@ PILOT, TRIALS, ROUNDS, MESSAGES = 4000, 20_000, 3, 8
 def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
     """Play the game in which the canary lies in all slots of all rounds, and return its result.
     Whole messages are held against the claim for all fields together."""
-    rounds = spread(message.shared_rounds, ROUNDS)
-    host, other = (message.host(companion=True, rows=ROWS) for _ in range(2))
+    rounds = spread_rounds(message.shared_rounds, ROUNDS)
+    host, other = (message.make_host(companion=True, rows=ROWS) for _ in range(2))
     trials = trials_for(host, min(TRIALS, message.trials), len(rounds))
     watch, places = _Watch(host, other, slots, rounds), len(slots) * len(rounds)
-    pilot = watch.observe(np.zeros(places), np.zeros(min(PILOT, trials)))
+    pilot = watch.observe_slots(np.zeros(places), np.zeros(min(PILOT, trials)))
     signs, weights = _best_canary(pilot, places)
-    coins = message.coins(trials)
-    seen = watch.observe(signs, coins)
-    found = message.bound(seen @ weights, coins, float(weights[:places] @ signs))
+    coins = message.trial_coins(trials)
+    seen = watch.observe_slots(signs, coins)
+    found = message.score_bound(seen @ weights, coins, float(weights[:places] @ signs))
     fields = ", ".join(release.field for release in message.claimed)
     return MechanismResult(
         field=f"{message.claimed[0].message.__name__} ({fields})",
         check="linked",
         unit=message.unit,
-        rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
+        rule=", ".join(sorted({message.rule_of(release).name for release in message.claimed})),
         rounds=len(rounds),
         planned=max(release.count for release in message.claimed),
         claimed=message.epsilon(message.claimed, len(rounds), message.unit, host),
@@ -64,26 +64,26 @@ class _Watch:
     slots: list[Slot]
     rounds: list[int]
 
-    def observe(self, signs: Floats, coins: Floats) -> Floats:
+    def observe_slots(self, signs: Floats, coins: Floats) -> Floats:
         """Return [trials, columns]: the victim's slots round by round, then those of its companion
         on the same host, then those of a client of another host. The adversary knows that both sent
         0."""
-        here = self.host.enrol(len(coins), MESSAGES)
+        here = self.host.enrol_clients(len(coins), MESSAGES)
         self.other.next_client = self.host.next_client
-        there = self.other.enrol(len(coins), MESSAGES)
+        there = self.other.enrol_clients(len(coins), MESSAGES)
         columns: list[list[Floats]] = [[], [], []]
         for round, own_signs in zip(self.rounds, np.split(signs, len(self.rounds)), strict=True):
-            seen, own = self.host.emit(self._canaries(own_signs, coins), here, round)
-            beyond, _ = self.other.emit({}, there, round)
+            seen, own = self.host.emit_views(self._slot_canaries(own_signs, coins), here, round)
+            beyond, _ = self.other.emit_views({}, there, round)
             for column, found in zip(columns, (seen, own, beyond), strict=True):
                 column += [slot.score(found[slot.release.field]) for slot in self.slots]
         return np.stack([values for column in columns for values in column], axis=1)
 
-    def _canaries(self, signs: Floats, coins: Floats) -> dict[str, Floats]:
+    def _slot_canaries(self, signs: Floats, coins: Floats) -> dict[str, Floats]:
         units: dict[str, Floats] = {}
         for slot, sign in zip(self.slots, signs, strict=True):
             name = slot.release.field
-            units[name] = units.get(name, 0.0) + slot.canary(coins * sign)
+            units[name] = units.get(name, 0.0) + slot.canary_rows(coins * sign)
         return units
 
 
@@ -100,17 +100,17 @@ def _best_canary(pilot: Floats, slots: int) -> tuple[Floats, Floats]:
         noise = math.sqrt(float(np.square(second @ weights).mean()))
         return float(weights[:slots] @ signs) / max(noise, 1e-12 * float(np.abs(weights).max()))
 
-    return max(_differences(slots) + _optima(first, slots), key=loudness)
+    return max(_slot_differences(slots) + _optimal_pairs(first, slots), key=loudness)
 
 
-def _differences(slots: int) -> list[tuple[Floats, Floats]]:
+def _slot_differences(slots: int) -> list[tuple[Floats, Floats]]:
     """Return the plain sum, and the differences from either known upload."""
     ones, none = np.ones(slots), np.zeros(slots)
     columns = ((ones, none, none), (ones, -ones, none), (ones, none, -ones))
     return [(ones, np.concatenate(parts)) for parts in columns]
 
 
-def _optima(pilot: Floats, slots: int) -> list[tuple[Floats, Floats]]:
+def _optimal_pairs(pilot: Floats, slots: int) -> list[tuple[Floats, Floats]]:
     """Return pairs (s, w) from the second moments M of the pilot.
 
     P, the block of M^-1 for the victim, says for which s the optimum s' P s is large, and w = M^-1
@@ -144,7 +144,7 @@ def play_across(messages: Sequence[AuditedMessage]) -> list[LawResult]:
     noises: dict[str, list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]] = {}
     for _ in range(DRAWS):
         for message, host in zip(messages, hosts, strict=True):
-            seen, _own = host.emit({}, [(0, CLIENTS)], 1)
+            seen, _own = host.emit_views({}, [(0, CLIENTS)], 1)
             for release in message.claimed:
                 law = message.law(release, host)
                 scores = law.normal_scores(seen[release.field] / law.sd)
@@ -155,7 +155,7 @@ def play_across(messages: Sequence[AuditedMessage]) -> list[LawResult]:
             field=", ".join(noises),
             check="linked",
             unit=first.unit,
-            rule=", ".join(sorted({m.rule(r).name for m in messages for r in m.claimed})),
+            rule=", ".join(sorted({m.rule_of(r).name for m in messages for r in m.claimed})),
             rounds=1,
             planned=max(r.count for m in messages for r in m.claimed),
             claimed=sum(

@@ -42,7 +42,7 @@ class Slot:
     size: float
     pattern: Floats
 
-    def canary(self, coins: Floats, loudness: float = 1.0) -> Floats:
+    def canary_rows(self, coins: Floats, loudness: float = 1.0) -> Floats:
         """Return (trials, rows, numbers): the canary where the coin is 1."""
         return (coins * self.size * loudness)[:, None, None] * self.pattern
 
@@ -73,12 +73,14 @@ class AuditedMessage:
         """Return the number of rounds in which all claimed fields are sent."""
         return min(release.count for release in self.claimed)
 
-    def host(self, *, companion: bool = False, rows: int | None = 1, alone: bool = False) -> Host:
+    def make_host(
+        self, *, companion: bool = False, rows: int | None = 1, alone: bool = False
+    ) -> Host:
         """Return a host of the audit's own that seals messages through a new channel."""
         channel = self.make_channel(self.policy)
         return Host(self.policy, self.releases, channel, companion, rows, alone)
 
-    def rule(self, release: PlannedRelease) -> NoisyUpload:
+    def rule_of(self, release: PlannedRelease) -> NoisyUpload:
         """Return the defence that the field's noise is claimed for."""
         rule = self.policy.rule(release.message, release.field)
         assert isinstance(rule, NoisyUpload)
@@ -86,16 +88,16 @@ class AuditedMessage:
 
     def law(self, release: PlannedRelease, host: Host) -> Law:
         """Return the law of the noise on one upload of the host."""
-        return self.rule(release).law(torch.Size(host.shape(release)))
+        return self.rule_of(release).law(torch.Size(host.shape(release)))
 
     @property
     def is_gaussian(self) -> bool:
         """Return whether the noise of every claimed field has the trade-off of a Gaussian."""
-        return all(self.rule(r).law(torch.Size([1])).is_gaussian for r in self.claimed)
+        return all(self.rule_of(r).law(torch.Size([1])).is_gaussian for r in self.claimed)
 
     # ---------------------------------------------------------------------------------- canaries
 
-    def slots(self, rows: int) -> list[Slot]:
+    def claimed_slots(self, rows: int) -> list[Slot]:
         """Return places in all claimed fields, in at most `rows` rows of each."""
         return [slot for release in self.claimed for slot in self.slots_of(release, rows)]
 
@@ -105,7 +107,7 @@ class AuditedMessage:
         A canary is spread over all numbers of the unit, so that a clip per number in place of a
         clip per unit shows. Under an L1 clip it is one number, which moves furthest.
         """
-        rule, size = self.rule(release), self.size(release)
+        rule, size = self.rule_of(release), self.size(release)
         rows, width = audited_shape(self.policy, release, at_most)
         signs = self.rng.choice([-1.0, 1.0], (rows, width))
         if rule.norm_order == 1:
@@ -129,7 +131,7 @@ class AuditedMessage:
         A node or an edge moves the message of each of its holders. Noise that only the sum carries
         meets all these moves at once. Noise of every holder's own meets one of them.
         """
-        rule = self.rule(release)
+        rule = self.rule_of(release)
         if rule.moved_l2 is None:
             return rule.clip_l2
         population = self.policy.population
@@ -138,19 +140,19 @@ class AuditedMessage:
             together = max(1, population.holders(self.unit_of(release)))
         return min(together * rule.moved_l2, rule.clip_l2)
 
-    def distance(self, release: PlannedRelease) -> float:
+    def game_distance(self, release: PlannedRelease) -> float:
         """Return how far apart the two values of a game lie."""
-        return self.size(release) * (1 - self._other(release))
+        return self.size(release) * (1 - self._other_coin(release))
 
-    def _other(self, release: PlannedRelease) -> float:
+    def _other_coin(self, release: PlannedRelease) -> float:
         """Return the second coin: the opposite canary if a value is replaced, and none
         otherwise."""
-        rule = self.rule(release)
+        rule = self.rule_of(release)
         return -1.0 if rule.moved_l2 is None and rule.adjacency == "replace_one" else 0.0
 
-    def coins(self, trials: int) -> Floats:
+    def trial_coins(self, trials: int) -> Floats:
         """Return the coins of the trials: two neighbouring values by the adjacency, in turn."""
-        return np.where(np.arange(trials) % 2 == 0, 1.0, self._other(self.claimed[0]))
+        return np.where(np.arange(trials) % 2 == 0, 1.0, self._other_coin(self.claimed[0]))
 
     # ------------------------------------------------------------------- claims and what is shown
 
@@ -161,11 +163,11 @@ class AuditedMessage:
         host."""
         profile: dict[Mechanism, int] = {}
         for release in releases:
-            fact = self.fact(release, host)
+            fact = self.booked_fact(release, host)
             profile[fact] = profile.get(fact, 0) + rounds
         return claim([profile], unit, self.policy.delta).epsilon
 
-    def fact(self, release: PlannedRelease, host: Host) -> Mechanism:
+    def booked_fact(self, release: PlannedRelease, host: Host) -> Mechanism:
         """Return the mechanism that would be booked for an upload of the host, met by a node or an
         edge once. A game plays one of the holders that draw noise of their own."""
         rows, width = host.shape(release)
@@ -173,7 +175,7 @@ class AuditedMessage:
         node, edge = (replace(met, times=min(1, met.times)) for met in (booked.node, booked.edge))
         return replace(booked, node=node, edge=edge)
 
-    def bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
+    def score_bound(self, scores: Floats, coins: Floats, shift: float) -> GaussianBound:
         """Return the bound that the scores show. `shift` is what coin 1 adds to them before the
         noise.
 
@@ -222,7 +224,7 @@ class AuditedMessage:
             field=release.name,
             check=check,
             unit=unit,
-            rule=self.rule(release).name,
+            rule=self.rule_of(release).name,
             rounds=rounds,
             planned=release.count,
             claimed=self.epsilon([release], rounds, unit, host),
@@ -239,7 +241,7 @@ class AuditedMessage:
     def unit_of(self, release: PlannedRelease) -> Unit:
         """Return the unit that the release's noise is sized for. A release that no edge moves has
         noise for a node."""
-        rule = self.rule(release)
+        rule = self.rule_of(release)
         if rule.moved_l2 is not None:
             return "node" if release.influence(self.policy.unit) == NOTHING else self.policy.unit
         return "row" if rule.per == "row" else "client"
@@ -251,7 +253,7 @@ class AuditedMessage:
         units = {self.unit_of(release) for release in self.claimed}
         return next(iter(units)) if units <= {"node"} or units <= {"edge"} else "client"
 
-    def result(
+    def game_result(
         self,
         check: Check,
         release: PlannedRelease,
@@ -264,7 +266,7 @@ class AuditedMessage:
     ) -> MechanismResult:
         """Return the result of a game on `host` about one field, for the unit that its noise
         protects."""
-        rule = self.rule(release)
+        rule = self.rule_of(release)
         unit = self.unit_of(release)
         return MechanismResult(
             field=release.name,

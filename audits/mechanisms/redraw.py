@@ -53,14 +53,14 @@ WIDEST: Final = 256
 def play_redraw(message: AuditedMessage) -> list[LawResult]:
     """Draw the noise again, half of the draws by one host and half by a newly opened host, and
     return the results."""
-    host, other = (message.host(rows=None, alone=True) for _ in range(2))
+    host, other = (message.make_host(rows=None, alone=True) for _ in range(2))
     if host.numbers_per_trial * CLIENTS * LEAST_DRAWS > NUMBERS:
         host.rows = other.rows = 1
     room = NUMBERS // (CLIENTS * host.numbers_per_trial)
     each = min(MOST_DRAWS, max(LEAST_DRAWS, room)) // 2
-    sent = {release.field: _values(message, release, host) for release in message.claimed}
-    enrolled = host.enrol(CLIENTS)
-    drawn = [who.emit(sent, enrolled, 1)[0] for who in (host, other) for _ in range(each)]
+    sent = {release.field: _test_values(message, release, host) for release in message.claimed}
+    enrolled = host.enrol_clients(CLIENTS)
+    drawn = [who.emit_views(sent, enrolled, 1)[0] for who in (host, other) for _ in range(each)]
     results = []
     for release in message.claimed:
         name, law = release.field, message.law(release, host)
@@ -73,10 +73,10 @@ def play_redraw(message: AuditedMessage) -> list[LawResult]:
     return results
 
 
-def _values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Floats:
+def _test_values(message: AuditedMessage, release: PlannedRelease, host: Host) -> Floats:
     """Return values (clients, rows, width): of length 0, and from the unit's move up to nearly the
     clip."""
-    rule, size = message.rule(release), message.size(release)
+    rule, size = message.rule_of(release), message.size(release)
     values = message.rng.standard_normal((CLIENTS, *host.shape(release)))
     values /= unit_norms(values, rule)
     largest = 0.9 * rule.clip_l2
@@ -90,10 +90,10 @@ def redraw_tests(draws: Floats, clean: Floats) -> list[LawTest]:
     were drawn again and again for the values `clean` (clients, numbers)."""
     if not np.isfinite(draws).all():
         return [LawTest("redraw", 0.0, True, "numbers that are not finite")]
-    return [*_alike(draws), _spread(draws), *_along(draws, clean)]
+    return [*_test_alike(draws), _test_spread(draws), *_test_along(draws, clean)]
 
 
-def _alike(draws: Floats) -> Iterator[LawTest]:
+def _test_alike(draws: Floats) -> Iterator[LawTest]:
     """Yield a test of the two draws of one client that are most alike."""
     count, _, numbers = draws.shape
     tables = draws.transpose(1, 0, 2) if numbers >= 8 else draws.reshape(1, count, -1)
@@ -112,7 +112,7 @@ def _alike(draws: Floats) -> Iterator[LawTest]:
     yield LawTest("noise drawn again", p, True, words)
 
 
-def _spread(draws: Floats) -> LawTest:
+def _test_spread(draws: Floats) -> LawTest:
     """Return a test that every number differs from draw to draw, by its sum of squares around its
     mean."""
     squares = np.square(draws - draws.mean(0)).sum(0)
@@ -125,7 +125,7 @@ def _spread(draws: Floats) -> LawTest:
     return LawTest("spread over draws", p, True, words)
 
 
-def _along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
+def _test_along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
     """Yield a test of the noise along the direction of the value that it is added to."""
     lengths = np.linalg.norm(clean, axis=1)
     own = lengths > 0
@@ -180,8 +180,10 @@ def low_bits_tests(seen: Floats, step: float, sigma: float) -> list[LawTest]:
 def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
     """Draw one client's noise many times and return the results. No two draws may be equal."""
     pairs = draws * (draws - 1) / 2
-    host = message.host(alone=True)
-    host.width = min(WIDEST, max(_enough(message.law(r, host), pairs) for r in message.claimed))
+    host = message.make_host(alone=True)
+    host.width = min(
+        WIDEST, max(_enough_numbers(message.law(r, host), pairs) for r in message.claimed)
+    )
     nothing, turn = host.message_of({}, 1, 1), Turn(1, 1, Clients(((0, 1),)))
     seen: dict[str, set[bytes]] = {release.field: set() for release in message.claimed}
     for _ in range(draws):
@@ -202,7 +204,7 @@ def play_birthdays(message: AuditedMessage, draws: int) -> list[LawResult]:
     return results
 
 
-def _enough(law: Law, pairs: float) -> int:
+def _enough_numbers(law: Law, pairs: float) -> int:
     """Return the count of numbers at which sound noise has two equal draws once in 10^12 audits."""
     return math.ceil((math.log(1e-12) - math.log(pairs)) / law.log_equal)
 
@@ -226,15 +228,15 @@ def guess_seeds(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
     if not seeds:
         return []
     began = time.time()
-    host = _host(message)
-    enrolled = host.enrol(1 if host.rows is None else UPLOADS)
-    seen, _ = host.emit({}, enrolled, 1)
+    host = _make_host(message)
+    enrolled = host.enrol_clients(1 if host.rows is None else UPLOADS)
+    seen, _ = host.emit_views({}, enrolled, 1)
     drawn = time.time()
     again: dict[str, list[Floats]] = {release.field: [] for release in message.claimed}
     for source in guessed_sources([*_read_off(began), *seeds], discrete=host.discrete):
         channel = open_channel(message.policy, source)
         copy = Host(message.policy, message.releases, channel, rows=host.rows, alone=True)
-        guess, _ = copy.emit({}, enrolled, 1)
+        guess, _ = copy.emit_views({}, enrolled, 1)
         for name, guesses in again.items():
             guesses.append(guess[name])
     opened = int(began * 1e6)
@@ -246,15 +248,15 @@ def guess_seeds(message: AuditedMessage, seeds: Sequence[int]) -> list[Result]:
     ]
     tables = [] if host.discrete else [first_normals(here), small_space()]
     return [
-        _result(message, release, host, seen, again[release.field], tables)
+        _law_result(message, release, host, seen, again[release.field], tables)
         for release in message.claimed
     ]
 
 
-def _host(message: AuditedMessage) -> Host:
+def _make_host(message: AuditedMessage) -> Host:
     """Return a host of single uploads, in the planned shape if few numbers could not tell a guess
     from chance."""
-    whole = message.host(rows=None, alone=True)
+    whole = message.make_host(rows=None, alone=True)
     if whole.discrete and whole.numbers_per_trial <= MOST_NUMBERS:
         return whole
     whole.rows = 1
@@ -268,7 +270,7 @@ def _read_off(began: float) -> list[int]:
     return [*range(first, first + MOST_READ), int(began), os.getpid()]
 
 
-def _result(
+def _law_result(
     message: AuditedMessage,
     release: PlannedRelease,
     host: Host,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from audits.empirical_epsilon import EpsilonBound
-from audits.noise_law import LawTest, worst
+from audits.noise_law import LawTest, worst_test
 from securefg.settings.privacy import Unit
 
 Check = Literal[
@@ -125,7 +125,7 @@ class LawResult:
     @property
     def failed(self) -> LawTest | None:
         """Return the worst test that failed, if any did."""
-        return worst(self.tests, self.level)
+        return worst_test(self.tests, self.level)
 
     @property
     def suspected(self) -> bool:
@@ -156,7 +156,7 @@ def law_level(confidence: float) -> float:
     return (1 - confidence) / 50
 
 
-def violations(results: Sequence[Result]) -> Mapping[str, list[Check]]:
+def failed_checks(results: Sequence[Result]) -> Mapping[str, list[Check]]:
     """Return the checks that failed, by field."""
     found: dict[str, list[Check]] = {}
     for result in results:

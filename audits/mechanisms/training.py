@@ -77,28 +77,28 @@ def training_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> l
     """Return tests of one step with zero inputs, one step with a loud sample in every trial, and
     two steps in a row."""
     plan, num_samples = rule.plan, rule.num_samples
-    one = _changed(rule, num_steps=1)
+    one = _change_plan(rule, num_steps=1)
     rate = plan.lr / (plan.sampling * num_samples)
     sigma = plan.noise_multiplier * plan.clip_l2
-    silent, labels = _inputs(num_samples, 0.0)
+    silent, labels = _loud_inputs(num_samples, 0.0)
     quiet = -steps(silent, labels, one, noise, 1) / rate / sigma
-    loud = -steps(*_inputs(num_samples, LOUD), one, noise, 3) / rate
+    loud = -steps(*_loud_inputs(num_samples, LOUD), one, noise, 3) / rate
     tests = [*law_tests(quiet[:, None, :]), *_loud_tests(loud, plan, sigma)]
     most = min(STEPS, max(2, plan.num_steps))
     for count in sorted({min(3, most), most}):
-        longer = _changed(rule, num_steps=count)
+        longer = _change_plan(rule, num_steps=count)
         moved = -steps(silent, labels, longer, noise, 10 + count) / rate
         later = moved / (sigma * math.sqrt(count))
         tests += [replace(t, name=f"{t.name}, {count} steps") for t in law_tests(later[:, None, :])]
     return [*tests, *_coin_tests(steps, rule, noise)]
 
 
-def _changed(rule: PrivateTraining, **plan: float) -> PrivateTraining:
+def _change_plan(rule: PrivateTraining, **plan: float) -> PrivateTraining:
     """Return the same training by another plan."""
     return replace(rule, plan=replace(rule.plan, **plan))  # type: ignore[arg-type]
 
 
-def _inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
+def _loud_inputs(num_samples: int, loudness: float) -> tuple[Tensor, Tensor]:
     """Return inputs and labels. The first sample of every trial has all its weight on the first
     feature."""
     inputs = torch.zeros(TRIALS, num_samples, FEATURES)
@@ -146,8 +146,8 @@ def _coin_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> Iter
     """Yield tests of the sampling. Without noise every draw of a loud sample is seen: it moves the
     weights of its own features, which lie in two tensors, by the clip."""
     plan = rule.plan
-    bare = _changed(rule, num_steps=1, noise_multiplier=0.0)
-    lengths = _lengths(steps, bare, noise, 5)
+    bare = _change_plan(rule, num_steps=1, noise_multiplier=0.0)
+    lengths = _moved_lengths(steps, bare, noise, 5)
     longest = float(lengths.max() / plan.clip_l2)
     words = f"a loud sample moves a step by {longest:.4g} of the clip"
     yield LawTest("any sample beyond the clip", float(longest < 1 + 1e-3), True, words)
@@ -155,16 +155,16 @@ def _coin_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> Iter
         return
     drawn = int((lengths > plan.clip_l2 / 2).sum())
     yield _count_test("coins of samples", drawn, lengths.size, plan.sampling)
-    fair = replace(_changed(bare, sampling=0.5), num_samples=SHOWN)
-    first = _lengths(steps, fair, noise, 7) > plan.clip_l2 / 2
+    fair = replace(_change_plan(bare, sampling=0.5), num_samples=SHOWN)
+    first = _moved_lengths(steps, fair, noise, 7) > plan.clip_l2 / 2
     none = int((~first.any(1)).sum())
     yield _count_test("one coin for each sample", none, COINS, 0.5**SHOWN)
-    both = _lengths(steps, _changed(fair, num_steps=2), noise, 9) > plan.clip_l2 / 2
+    both = _moved_lengths(steps, _change_plan(fair, num_steps=2), noise, 9) > plan.clip_l2 / 2
     never = int((~both).sum())
     yield _count_test("coins of two steps", never, both.size, 0.25)
 
 
-def _lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, number: int) -> Floats:
+def _moved_lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, number: int) -> Floats:
     """Return (trials, samples): how far each of the first samples, all of them loud, moved its
     weights."""
     plan, num_samples = rule.plan, rule.num_samples

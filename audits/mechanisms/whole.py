@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from audits.guesses import likeness_test, small_space
 from audits.laws import chi2_log_cdf
-from audits.mechanisms.effort import NUMBERS, spread
+from audits.mechanisms.effort import NUMBERS, spread_rounds
 from audits.mechanisms.message import AuditedMessage, Floats
 from audits.mechanisms.results import LawResult
 from audits.noise_law import LawTest, joint_tests, law_tests
@@ -39,23 +39,23 @@ LEAST_TRIALS, MOST_TRIALS = 6, 256
 
 def play_whole(message: AuditedMessage) -> list[LawResult]:
     """Test the noise of every field against its claimed law, clip and grid."""
-    host = message.host(rows=None)
+    host = message.make_host(rows=None)
     room = max(1, NUMBERS // (4 * host.numbers_per_trial))
-    rounds = spread(message.shared_rounds, max(3, room // LEAST_TRIALS))
+    rounds = spread_rounds(message.shared_rounds, max(3, room // LEAST_TRIALS))
     trials = min(MOST_TRIALS, max(LEAST_TRIALS, room // len(rounds)))
-    sent = {r.field: _values(message, r, host, trials, len(rounds)) for r in message.claimed}
-    enrolled = host.enrol(trials, 3)
+    sent = {r.field: _loud_values(message, r, host, trials, len(rounds)) for r in message.claimed}
+    enrolled = host.enrol_clients(trials, 3)
     seen = [
-        host.emit({name: values[turn] for name, values in sent.items()}, enrolled, round)[0]
+        host.emit_views({name: values[turn] for name, values in sent.items()}, enrolled, round)[0]
         for turn, round in enumerate(rounds)
     ]
     noises = {
-        r.field: _noise(message, r, host, sent[r.field], [s[r.field] for s in seen])
+        r.field: _left_noise(message, r, host, sent[r.field], [s[r.field] for s in seen])
         for r in message.claimed
     }
-    together = [_together(message, host, noises, len(rounds))] if len(noises) > 1 else []
+    together = [_test_together(message, host, noises, len(rounds))] if len(noises) > 1 else []
     return together + [
-        _result(
+        _law_result(
             message,
             release,
             host,
@@ -67,7 +67,7 @@ def play_whole(message: AuditedMessage) -> list[LawResult]:
     ]
 
 
-def _together(
+def _test_together(
     message: AuditedMessage, host: Host, noises: dict[str, Floats], rounds: int
 ) -> LawResult:
     """Return a result for the message and not for a field, so that a bare field does not accuse the
@@ -77,7 +77,7 @@ def _together(
         field=f"{message.claimed[0].message.__name__} ({names})",
         check="whole",
         unit=message.unit,
-        rule=", ".join(sorted({message.rule(release).name for release in message.claimed})),
+        rule=", ".join(sorted({message.rule_of(release).name for release in message.claimed})),
         rounds=rounds,
         planned=max(release.count for release in message.claimed),
         claimed=message.epsilon(message.claimed, rounds, message.unit, host),
@@ -87,7 +87,7 @@ def _together(
     )
 
 
-def _noise(
+def _left_noise(
     message: AuditedMessage,
     release: PlannedRelease,
     host: Host,
@@ -96,48 +96,48 @@ def _noise(
 ) -> Floats:
     """Return what is left of every upload once the clipped value is taken off, as standard normals
     if it is the claimed noise."""
-    rule = message.rule(release)
+    rule = message.rule_of(release)
     sigma, _ = claimed_noise(message.policy, release, host.shape(release))
     left = [
-        out - values * np.minimum(1.0, rule.clip_l2 / _norms(values, rule))
+        out - values * np.minimum(1.0, rule.clip_l2 / _unit_norms(values, rule))
         for values, out in zip(sent, seen, strict=True)
     ]
     return message.law(release, host).normal_scores(np.concatenate(left) / sigma)
 
 
-def _values(
+def _loud_values(
     message: AuditedMessage, release: PlannedRelease, host: Host, trials: int, rounds: int
 ) -> list[Floats]:
     """Return (trials, rows, width) of every round: every unit of a trial is as loud as the
     trial."""
     values = message.rng.standard_normal((trials, *host.shape(release)))
-    rule = message.rule(release)
+    rule = message.rule_of(release)
     units = values.reshape(trials, *((-1, values.shape[2]) if rule.per == "row" else (1, -1)))
     sizes = np.abs(units[1::2])
     units[1::2] *= sizes == sizes.max(2, keepdims=True)  # one number alone, as a label's row has
     alone = np.arange(3, trials, 4)  # one row alone, which a clip over all rows lets pass
     units[alone] *= (np.arange(units.shape[1]) == alone[:, None] // 4 % units.shape[1])[..., None]
-    whole = values / _norms(values, rule) * rule.clip_l2
+    whole = values / _unit_norms(values, rule) * rule.clip_l2
     shrink = 0.5 * (message.size(release) / rule.clip_l2) ** (1 / (STEPS - 1))
     sent = []
     for turn in range(rounds):
-        steps = _steps(trials, turn)
+        steps = _loudness_steps(trials, turn)
         smaller = np.where(steps == 1, shrink ** (np.arange(trials) // 6 % STEPS), 1.0)
         sent.append(whole * (np.array(LOUDNESS)[steps] * smaller)[:, None, None])
     return sent
 
 
-def _steps(trials: int, turn: int) -> NDArray[np.int64]:
+def _loudness_steps(trials: int, turn: int) -> NDArray[np.int64]:
     """Return which loudness every trial has in a round, the first being 0."""
     return (np.arange(trials) + turn) % len(LOUDNESS)
 
 
-def _norms(values: Floats, rule: NoisyUpload) -> Floats:
+def _unit_norms(values: Floats, rule: NoisyUpload) -> Floats:
     norms: Floats = np.maximum(unit_norms(values, rule), 1e-300)
     return norms
 
 
-def _result(
+def _law_result(
     message: AuditedMessage,
     release: PlannedRelease,
     host: Host,
@@ -145,7 +145,7 @@ def _result(
     seen: list[Floats],
     noise: Floats,
 ) -> LawResult:
-    rule = message.rule(release)
+    rule = message.rule_of(release)
     law = message.law(release, host)
     sigma, slack = claimed_noise(message.policy, release, host.shape(release))
     tests = [
@@ -168,7 +168,9 @@ def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
     )
     worst, words = 1.0, "no message was played"
     for number in range(len(LOUDNESS)):
-        own = [part[_steps(len(part), turn) == number] for turn, part in enumerate(by_round)]
+        own = [
+            part[_loudness_steps(len(part), turn) == number] for turn, part in enumerate(by_round)
+        ]
         counts = np.array([len(part) for part in own])[:, None]
         sums = np.stack([part.sum(0) for part in own])
         log_p = np.where(counts > 0, chi2_log_cdf(sums, np.maximum(counts, 1)), 0.0)
@@ -193,8 +195,8 @@ def _beyond_the_clip(
     axes = (1, 2) if rule.per == "message" else (2,)
     parts, lone = [], []
     for turn, (values, out) in enumerate(zip(sent, seen, strict=True)):
-        loud = _steps(len(values), turn) == len(LOUDNESS) - 1
-        norms = _norms(values[loud], rule)
+        loud = _loudness_steps(len(values), turn) == len(LOUDNESS) - 1
+        norms = _unit_norms(values[loud], rule)
         along = (out[loud] * (values[loud] / norms)).sum(axes)
         there = norms.reshape(along.shape) > 1e-300
         parts.append(along[there])

@@ -18,17 +18,17 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from attacks import active, get_active
+from attacks import get_active, load_active_attacks
 from attacks.active.base import ActiveAttack, Request, Told
 from attacks.base import CannotAttack, View
 from attacks.questions import Question
-from audits.control_runs import bared, is_defended
+from audits.control_runs import is_defended, strip_noise
 from audits.findings.record import Finding, Verdict
 from audits.games import make_game
 from audits.plan import Task
 from audits.player import Player
-from audits.rehearsals.throwaway import Rehearsed, federate, new_truth, throwaway
-from audits.table import escape
+from audits.rehearsals.throwaway import Rehearsed, federate_rounds, new_truth, throwaway_config
+from audits.table import escape_text
 from audits.truth import Truth
 from securefg.foundation.streams import numpy_stream
 from securefg.protocol.transcript import Adversary
@@ -45,7 +45,7 @@ class Stage:
 
     def __init__(self, config: RunConfig, root: Path, seed: int) -> None:
         self._root, self._seed, self._made = root, seed, 0
-        self._config = throwaway(config)
+        self._config = throwaway_config(config)
         self.experiment = prepare(self._config)
         self._defended = is_defended(self.experiment.policy)
         self._honest: dict[int, Truth] = {}
@@ -53,18 +53,20 @@ class Stage:
     def play(self, attack: ActiveAttack) -> Finding:
         """Play an attack on clients as the config defends them, with the positive control. Return
         the finding, with what the same guess gains if nobody lies beside it."""
-        reason = self._unmet(attack)
+        reason = self._unmet_reason(attack)
         if reason is not None:
             return self.unplayed(attack, f"not run: {reason}")
-        lied = self._lied(self.experiment, attack)
-        player = self._player(lied.truth, self._defended)
+        lied = self._lie_to_clients(self.experiment, attack)
+        player = self._make_player(lied.truth, self._defended)
         if self._defended:
-            player.control = self._lied(prepare(bared(self._config)), attack).truth
+            player.control = self._lie_to_clients(prepare(strip_noise(self._config)), attack).truth
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in an audit: attacks on noise divide by zero
             finding, _ = player.play(Task(attack, SERVER))
-            honest, _ = self._player(self._told_nothing(attack), False).play(Task(attack, SERVER))
-        return _completed(finding, honest, lied)
+            honest, _ = self._make_player(self._told_nothing(attack), False).play(
+                Task(attack, SERVER)
+            )
+        return _complete_finding(finding, honest, lied)
 
     def unplayed(self, attack: ActiveAttack, because: str, failed: bool = False) -> Finding:
         """Return the finding of an attack that was not played, or that failed."""
@@ -81,48 +83,48 @@ class Stage:
             assumptions=(attack.assumes,),
         )
 
-    def _unmet(self, attack: ActiveAttack) -> str | None:
-        truth = self._new(self.experiment)
+    def _unmet_reason(self, attack: ActiveAttack) -> str | None:
+        truth = self._new_folder_truth(self.experiment)
         try:
-            reason = truth.spoken.unmet(attack) or attack.applies_to(_before(truth))
+            reason = truth.spoken.unmet_need(attack) or attack.applies_to(_view_before(truth))
             if reason is None:
-                self._targets(truth, attack)  # raises where there is nothing to ask
+                self._ask_targets(truth, attack)  # raises where there is nothing to ask
         except CannotAttack as error:
             return str(error)
         return reason
 
-    def _player(self, truth: Truth, defended: bool) -> Player:
+    def _make_player(self, truth: Truth, defended: bool) -> Player:
         return Player(truth, self._seed, self._config.audit.leak_threshold, defended)
 
-    def _lied(self, experiment: Experiment, attack: ActiveAttack) -> Rehearsed:
-        truth = self._new(experiment)
-        known, targets = _before(truth), self._targets(truth, attack)
+    def _lie_to_clients(self, experiment: Experiment, attack: ActiveAttack) -> Rehearsed:
+        truth = self._new_folder_truth(experiment)
+        known, targets = _view_before(truth), self._ask_targets(truth, attack)
         rng = numpy_stream(self._seed, "lie", attack.name)
-        lie = partial(_lie, attack, known, targets, rng)
-        return federate(experiment, truth.folder, self._rounds(attack), lie)
+        lie = partial(_tell_lie, attack, known, targets, rng)
+        return federate_rounds(experiment, truth.folder, self._attack_rounds(attack), lie)
 
     def _told_nothing(self, attack: ActiveAttack) -> Truth:
-        rounds = self._rounds(attack)
+        rounds = self._attack_rounds(attack)
         if rounds not in self._honest:
-            folder = self._new(self.experiment).folder
-            self._honest[rounds] = federate(self.experiment, folder, rounds).truth
+            folder = self._new_folder_truth(self.experiment).folder
+            self._honest[rounds] = federate_rounds(self.experiment, folder, rounds).truth
         return self._honest[rounds]
 
-    def _rounds(self, attack: ActiveAttack) -> int:
+    def _attack_rounds(self, attack: ActiveAttack) -> int:
         return min(attack.rounds, self._config.training.rounds)
 
-    def _targets(self, truth: Truth, attack: ActiveAttack) -> Question:
+    def _ask_targets(self, truth: Truth, attack: ActiveAttack) -> Question:
         """Return the question that the adversary wants answered, which is the same that it is asked
         later."""
         rng = numpy_stream(self._seed, "targets", attack.question.name, SERVER)
         return make_game(attack.question, truth, Adversary.parse(SERVER), rng).question
 
-    def _new(self, experiment: Experiment) -> Truth:
+    def _new_folder_truth(self, experiment: Experiment) -> Truth:
         self._made += 1
         return new_truth(experiment, self._root / str(self._made))
 
 
-def _lie(
+def _tell_lie(
     attack: ActiveAttack,
     known: View,
     question: Question,
@@ -132,7 +134,7 @@ def _lie(
     return attack.lie(known, question, request, rng)
 
 
-def _before(truth: Truth) -> View:
+def _view_before(truth: Truth) -> View:
     """Return the server's knowledge before anything was sent."""
     x = truth.experiment
     return View(
@@ -145,7 +147,7 @@ def _before(truth: Truth) -> View:
     )
 
 
-def _completed(finding: Finding, honest: Finding, lied: Rehearsed) -> Finding:
+def _complete_finding(finding: Finding, honest: Finding, lied: Rehearsed) -> Finding:
     """Return the finding with what the lie was, what was refused, and what the same guess gains
     without a lie."""
     details = {
@@ -176,7 +178,7 @@ class Rehearsal:
     floor: str = ""
 
 
-def rehearse(
+def rehearse_attacks(
     config: RunConfig,
     only: Sequence[str] = (),
     seed: int = 0,
@@ -185,7 +187,7 @@ def rehearse(
     """Play active attacks on this config's clients, all in a folder of their own, and return the
     rehearsal."""
     torch.set_num_threads(1)
-    attacks = [get_active(name) for name in (only or active())]
+    attacks = [get_active(name) for name in (only or load_active_attacks())]
     with tempfile.TemporaryDirectory(prefix="securefg-rehearsal-") as folder:
         stage = Stage(config, Path(folder), seed)
         found = Rehearsal(floor=floor_of(stage.experiment))
@@ -231,10 +233,10 @@ def lies_table(findings: list[Finding]) -> Table:
             continue
         honest = told.get("gain_without_lie")
         table.add_row(
-            escape(finding.attack.replace("_", " ")),
+            escape_text(finding.attack.replace("_", " ")),
             "-" if honest is None else f"{honest:+.3f}",
             f"{told['requests']:.0f}, {told['lies']:.0f} of them lies",
             f"{told['refused']:.0f} rounds",
-            escape(get_active(finding.attack).noticed),
+            escape_text(get_active(finding.attack).noticed),
         )
     return table

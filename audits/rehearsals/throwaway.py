@@ -62,29 +62,34 @@ class LyingCohort(Cohort):
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
         """Ask what the lie says. The replies to its last request go to the server."""
-        told = list(self._lie(self._described(request, reply))) or [Told()]
+        told = list(self._lie(self._describe_request(request, reply))) or [Told()]
         self.requests += len(told)
         self.lies += len(told) - 1 + bool(told[-1].changes or told[-1].clients)
         for one in told[:-1]:
-            self._cohort.ask(self._changed(request, one), reply, one.clients or clients)
+            self._cohort.ask(self._change_request(request, one), reply, one.clients or clients)
         return self._cohort.ask(
-            self._changed(request, told[-1]), reply, told[-1].clients or clients
+            self._change_request(request, told[-1]), reply, told[-1].clients or clients
         )
 
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
         """Return the standard deviation of the noise in a sum of replies."""
         return self._cohort.noise_stddev(replies, field)
 
-    def _described(self, request: Message, reply: type[Message]) -> Request:
-        return Request(self.round, request.values(), self._of(request.kind), self._wanted(reply))
+    def _describe_request(self, request: Message, reply: type[Message]) -> Request:
+        return Request(
+            self.round,
+            request.values(),
+            self._meanings_of(request.kind),
+            self._wanted_meanings(reply),
+        )
 
-    def _wanted(self, reply: type[Message]) -> tuple[Meaning, ...]:
-        return tuple(self._of(reply.kind).values())
+    def _wanted_meanings(self, reply: type[Message]) -> tuple[Meaning, ...]:
+        return tuple(self._meanings_of(reply.kind).values())
 
-    def _of(self, kind: str) -> dict[str, Meaning]:
+    def _meanings_of(self, kind: str) -> dict[str, Meaning]:
         return {name: meaning for (of, name), meaning in self._meanings.items() if of == kind}
 
-    def _changed(self, request: Message, told: Told) -> Message:
+    def _change_request(self, request: Message, told: Told) -> Message:
         for name, value in told.changes.items():
             honest = request.values()[name]
             if not isinstance(honest, Tensor) or not isinstance(value, Tensor):
@@ -112,7 +117,7 @@ class Rehearsed:
     largest: float
 
 
-def throwaway(config: RunConfig) -> RunConfig:
+def throwaway_config(config: RunConfig) -> RunConfig:
     """Return the config in this process, with every message kept. Rounds stay, because noise is
     sized for them."""
     output = config.output.model_copy(update={"transcript_every": 1})
@@ -130,7 +135,7 @@ def new_truth(experiment: Experiment, root: Path) -> Truth:
     return Truth(folder, experiment)
 
 
-def _careless(policy: Policy) -> Policy:
+def _careless_policy(policy: Policy) -> Policy:
     """Return the policy without the checks that a lying server would not make. Only clients refuse
     then."""
     return replace(policy, budget=None, least_survivors={}, cohorts={})
@@ -145,7 +150,7 @@ def no_lie(request: Request) -> Sequence[Told]:
     return ()
 
 
-def federate(
+def federate_rounds(
     experiment: Experiment, folder: RunFolder, rounds: int, lie: Lies = no_lie
 ) -> Rehearsed:
     """Run some rounds of the experiment, lied to or not, and return the result."""
@@ -159,7 +164,7 @@ def federate(
         opened.callback(engine.close)
         federation = Federation(
             engine,
-            _careless(x.policy),
+            _careless_policy(x.policy),
             Ledger(x.partition.num_clients, folder.ledger_path),
             transcript,
             secure=None if secure is None else replace(secure, settings=_any_cohort(secure)),

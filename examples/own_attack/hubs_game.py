@@ -3,7 +3,7 @@
 import numpy as np
 from hubs import Hubs
 
-from audits.games.base import BinaryGame, choose, plays
+from audits.games.base import BinaryGame, choose_targets, plays
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 
@@ -12,7 +12,7 @@ from securefg.protocol.transcript import Adversary
 def hubs(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask which nodes have more links than the median node. Prior: chance."""
     degrees = np.bincount(truth.graph.edge_index[0].numpy(), minlength=truth.graph.num_nodes)
-    ids = choose(np.arange(len(degrees)), 500, rng)
+    ids = choose_targets(np.arange(len(degrees)), 500, rng)
     return BinaryGame(
         question=Hubs(ids=ids),
         metric="AUC over nodes with many links and others",

@@ -126,7 +126,7 @@ def _attacks() -> Rows:
 
 def _attack_rows() -> Iterator[tuple[str, ...]]:
     """Per attack: what must cross or be answered for it, and who can mount it."""
-    from attacks import active, attack_names, get_active, get_attack
+    from attacks import attack_names, get_active, get_attack, load_active_attacks
     from attacks.base import in_words
 
     for name in attack_names():
@@ -137,7 +137,7 @@ def _attack_rows() -> Iterator[tuple[str, ...]]:
             continue
         needs = "; ".join(in_words(need) for need in attack.needs)
         yield name, needs, ", ".join(sorted(attack.adversaries)), attack.summary
-    for name in active():
+    for name in load_active_attacks():
         lying = get_active(name)
         needs = "; ".join(in_words(need) for need in (*lying.needs, *lying.hears))
         yield name, needs, "a server that lies (rehearse)", lying.summary

@@ -21,7 +21,7 @@ def measure_mechanism(
     word: Path, target: str | None, trials: int, seed: int, overrides: list[str], as_json: bool
 ) -> None:
     """Exit 1 where more was shown than is claimed."""
-    from audits.mechanisms.callables import Claim, found_callable, measure
+    from audits.mechanisms.callables import Claim, found_callable, measure_release
 
     if str(word) != "mechanism" or target is None:
         raise ConfigError(
@@ -44,7 +44,7 @@ def measure_mechanism(
             "--set claim.epsilon=... --set claim.delta=..."
         )
     claim = Claim(**given) if claim is None else replace(claim, **given)
-    found = measure(release, claim, trials, seed)
+    found = measure_release(release, claim, trials, seed)
     if as_json:
         line = {
             "target": target,

@@ -40,7 +40,7 @@ def rehearse(
     The federation is made for it, in this process, and deleted; no run and no site is touched.
     """
     from audits.findings.record import Verdict
-    from audits.rehearsals.rehearse import rehearse as carry_out
+    from audits.rehearsals.rehearse import rehearse_attacks as carry_out
     from securefg.settings.config import load_config
 
     if config.is_dir():

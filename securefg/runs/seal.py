@@ -22,8 +22,8 @@ from audits.findings.history import (
     OF_THE_RUN,
     SCORES,
     changed_since_the_end,
-    digest,
-    digests,
+    file_digest,
+    file_digests,
     read_history,
 )
 from audits.findings.record import MISSING
@@ -99,7 +99,7 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
         _refuse_cut_history(folder.path, before)
         same = (before.files, before.key) == (files, public) and before.is_signed
         pages = before.pages if same else dict.fromkeys(before.pages, "")
-    pages = {**pages, page.name: digest(page)}
+    pages = {**pages, page.name: file_digest(page)}
     manifest = Manifest(files=files, pages=pages, key=public)
     signature = identity.sign(PURPOSE, manifest.statement).hex()
     signed = manifest.model_copy(update={"signature": signature})
@@ -188,7 +188,7 @@ def _against_the_history(folder: RunFolder) -> list[Check]:
     end = f"changed since the run ended: {', '.join(changed)}" if changed else ""
     gone = "; ".join(finding.because for finding in found if finding.attack == MISSING)
     audits = [entry for entry in history if entry.what == "audit"]
-    scores = digests(folder.path, (SCORES,)).get(SCORES)
+    scores = file_digests(folder.path, (SCORES,)).get(SCORES)
     if not gone and audits and audits[-1].ended and audits[-1].files[SCORES] != scores:
         gone = f"{SCORES}: changed since {audits[-1].words} wrote it"
     note = f"{len(audits)} in the history; the findings are what they wrote"
@@ -252,7 +252,7 @@ def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | No
     if key is not None and manifest.key != key.lower():
         return Check(name, f"signed by {manifest.key[:16]}…, not by the key that was given")
     signed = {**manifest.files, name: manifest.pages[name]}
-    now = {**_behind(folder), name: digest(folder / name)}
+    now = {**_behind(folder), name: file_digest(folder / name)}
     changed = sorted(part for part in {*signed, *now} if signed.get(part) != now.get(part))
     if changed:
         return Check(name, f"changed since it was signed: {', '.join(changed)}")
@@ -262,7 +262,7 @@ def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | No
 def _behind(folder: Path) -> dict[str, str]:
     """Return the digests of the files behind a page. The history counts by its last link, which
     later entries keep."""
-    found = digests(folder, BEHIND)
+    found = file_digests(folder, BEHIND)
     with suppress(RunFolderError):  # of one that cannot be read, its bytes
         history = read_history(folder)
         found |= {HISTORY: history[-1].link} if history else {}

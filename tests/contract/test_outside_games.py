@@ -22,7 +22,7 @@ from audits.findings.record import Finding, Verdict
 from audits.games import load_game, make_game
 from audits.games.base import GAMES, BinaryGame, Game, OutcomeGame, Played
 from audits.games.labels import class_ratios
-from audits.metrics import auc
+from audits.metrics import area_under_curve
 from audits.plan import Plan
 from audits.run import Audit, audit
 from audits.truth import Truth
@@ -126,7 +126,7 @@ def played(truth: Truth, question: type[Question], adversary: Adversary) -> Game
 @pytest.mark.parametrize(("says", "data"), CASES)
 def test_every_game_is_played_or_says_why_not(truth_of, says: str, data: str) -> None:
     truth, found = truth_of(says, data), 0
-    for name, question in games.shipped().items():
+    for name, question in games.shipped_questions().items():
         for adversary in PLACES:
             game = played(truth, question, adversary)
             if game is not None:
@@ -146,7 +146,7 @@ def require_sound(game: Game, name: str) -> None:
     assert 0 <= game.prior(guess).value <= 1 + 1e-9, name
     game.null(guess, np.random.default_rng(1))
     if isinstance(game, BinaryGame):
-        assert auc(game.truth, guess) >= 0.5, name
+        assert area_under_curve(game.truth, guess) >= 0.5, name
 
 
 @pytest.mark.parametrize(("says", "data"), CASES)
@@ -190,7 +190,7 @@ def test_prior_of_class_ratios_knows_that_a_class_is_missing() -> None:
     game = next(game for game in asked if (game.question.ids % 3 == 2).any())
     classes = game.question.ids % 3
     rates = np.array([game.truth[classes == own].mean() for own in classes])
-    assert auc(game.truth, rates) > 0.5
+    assert area_under_curve(game.truth, rates) > 0.5
     assert game.gain(rates).value == pytest.approx(0)
 
 

@@ -114,11 +114,11 @@ def test_sums_under_noise_break_no_attack(tmp_path: Path) -> None:
 def test_the_final_layer_is_no_ground_for_the_equations(plain: Truth) -> None:
     """The need is for hidden rows: final ones, of the same run otherwise, do not meet it."""
     nnls, settings = get_attack("adjacency_nnls"), plain.config.method
-    assert plain.spoken.unmet(nnls) is None
+    assert plain.spoken.unmet_need(nnls) is None
     assert nnls.applies_to(plain.view(SERVER)) is None
     final = plain.experiment.method.meanings(settings.model_copy(update={"embedding": "final"}))
     uploads = {place: final[place] for place in plain.spoken.uploads}
-    reason = replace(plain.spoken, uploads=uploads).unmet(nnls)
+    reason = replace(plain.spoken, uploads=uploads).unmet_need(nnls)
     assert reason is not None
     assert "hidden" in reason
 

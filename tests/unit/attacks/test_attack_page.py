@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from attacks import active, get_active, get_attack, shipped
-from attacks.page import page, paragraph
+from attacks import get_active, get_attack, load_active_attacks, load_shipped_attacks
+from attacks.page import attack_paragraph, write_page
 
 
 def is_for_people(exposes: str, stopped_by: str) -> bool:
@@ -14,7 +14,9 @@ def is_for_people(exposes: str, stopped_by: str) -> bool:
 
 
 def test_attacks_say_what_they_expose_and_what_stops_them() -> None:
-    attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
+    attacks = [get_attack(name) for name in load_shipped_attacks()] + [
+        get_active(name) for name in load_active_attacks()
+    ]
     assert len(attacks) > 50
     assert [a.name for a in attacks if not is_for_people(a.exposes, a.stopped_by)] == []
 
@@ -28,10 +30,10 @@ def test_is_for_people_refuses_short_texts_and_names_of_code() -> None:
 
 def test_the_page_of_attacks_is_made_from_their_declarations() -> None:
     wanted = "run `python -m attacks.page > docs/reference/attacks.md`"
-    assert Path("docs/reference/attacks.md").read_text() == page(), wanted
+    assert Path("docs/reference/attacks.md").read_text() == write_page(), wanted
 
 
 def test_a_changed_declaration_changes_the_page() -> None:
     attack = get_attack("similar_links")
-    assert paragraph(replace(attack, stopped_by="nothing at all")) not in page()
-    assert paragraph(attack) in page()
+    assert attack_paragraph(replace(attack, stopped_by="nothing at all")) not in write_page()
+    assert attack_paragraph(attack) in write_page()

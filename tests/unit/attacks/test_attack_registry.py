@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import attacks
-from attacks import active, get_attack, shipped
+from attacks import get_attack, load_active_attacks, load_shipped_attacks
 from attacks.base import AnyAttack
 from securefg.foundation.errors import ConfigError
 
@@ -23,9 +23,11 @@ def exposed(package: ModuleType) -> list[AnyAttack]:
 
 
 def test_shipped_attacks_have_names_of_their_own() -> None:
-    assert len(exposed(attacks)) == len(shipped()) > 40
-    assert len(exposed(importlib.import_module("attacks.active"))) == len(active()) == 6
-    assert not shipped().keys() & active().keys()
+    assert len(exposed(attacks)) == len(load_shipped_attacks()) > 40
+    assert (
+        len(exposed(importlib.import_module("attacks.active"))) == len(load_active_attacks()) == 6
+    )
+    assert not load_shipped_attacks().keys() & load_active_attacks().keys()
 
 
 def test_attacks_are_run_by_functions_of_their_names() -> None:
@@ -34,7 +36,7 @@ def test_attacks_are_run_by_functions_of_their_names() -> None:
 
 def test_get_attack_module_with_two_attacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = ModuleType("outside.attacks")
-    one, other = list(shipped().values())[:2]
+    one, other = list(load_shipped_attacks().values())[:2]
     outside.ATTACKS = (one, other)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "outside.attacks", outside)
     with pytest.raises(ConfigError, match="found 2 attacks; expected one"):

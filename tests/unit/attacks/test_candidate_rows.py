@@ -10,9 +10,9 @@ import torch
 
 from attacks import get_attack
 from attacks.base import Noise
-from attacks.candidates import _compact, _gaussian
+from attacks.candidates import _compact_rows, _gaussian_fit
 from audits.findings.record import Finding
-from audits.games.candidates import neighbours_say, percentiles
+from audits.games.candidates import candidate_percentiles, neighbours_say
 from audits.games.kriging import Kriged
 from audits.plan import Task
 from audits.player import Player
@@ -29,7 +29,7 @@ def test_a_candidates_jacobian_is_the_one_that_clients_compute() -> None:
     rows, first = torch.randn(4, 6), torch.randn(5, 6)
     gates, mean = mean_hidden(first, rows[:, None])
     theirs = compact_jacobian(gates, mean, rows[:, None]).flatten(1)
-    assert torch.allclose(_compact(rows @ first.T, rows), theirs, atol=1e-6)
+    assert torch.allclose(_compact_rows(rows @ first.T, rows), theirs, atol=1e-6)
 
 
 def test_the_likelihood_is_that_of_the_clipped_upload() -> None:
@@ -37,14 +37,14 @@ def test_the_likelihood_is_that_of_the_clipped_upload() -> None:
     noise = Noise(0.5, 1.0)
     clipped = made / made.norm(dim=1, keepdim=True)
     wanted = -0.5 * torch.cdist(seen, clipped).square() / noise.sd**2
-    found = torch.from_numpy(_gaussian(seen, made, noise)).float()
+    found = torch.from_numpy(_gaussian_fit(seen, made, noise)).float()
     shift = found - wanted  # what all candidates share
     assert torch.allclose(shift, shift[:, :1].expand_as(shift), atol=1e-3)
 
 
 def test_percentiles_count_ties_by_half() -> None:
     guess = np.array([[3.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 2.0, 2.0]])
-    assert percentiles(guess, np.array([0, 1, 2])).tolist() == [1.0, 0.5, 0.75]
+    assert candidate_percentiles(guess, np.array([0, 1, 2])).tolist() == [1.0, 0.5, 0.75]
 
 
 def test_neighbours_that_tell_nothing_leave_chance() -> None:
@@ -53,7 +53,7 @@ def test_neighbours_that_tell_nothing_leave_chance() -> None:
     assert not neighbours_say(rows, nothing, rows[:5]).any()
     much = Kriged(rows[:5], rows + 0.1 * RNG.standard_normal(rows.shape))
     said = neighbours_say(rows, much, rows[:5])
-    assert percentiles(said, np.arange(5)).mean() > 0.9
+    assert candidate_percentiles(said, np.arange(5)).mean() > 0.9
 
 
 def played(root: Path, method: str, epsilon: float | None) -> Finding:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attacks.base import CannotAttack
-from attacks.colluders import COLLUSION, _parted, collusion
+from attacks.colluders import COLLUSION, _part_samples, collusion
 from attacks.labels import GRADIENT_LABELS
 from attacks.questions import ClientLabels, ColludedSamples
 from audits.games import make_game
@@ -77,7 +77,7 @@ def test_binary_samples_in_one_sum_are_told_apart() -> None:
     weights = np.array([0.5, 0.3, 0.2])
     mixture = (gates * weights) @ samples
     left = np.concatenate([mixture, np.zeros((16, 1))], 1).reshape(1, -1)
-    found = _parted(left, np.array([[0, *weights]]), 1, 16)
+    found = _part_samples(left, np.array([[0, *weights]]), 1, 16)
     assert found.keys() == {1, 2, 3}
     np.testing.assert_allclose(np.stack([found[j] for j in (1, 2, 3)]), samples)
 
@@ -103,14 +103,14 @@ def test_who_cannot_collude_is_told_why(one_hop: Truth) -> None:
     view = one_hop.view(all_trainers(one_hop))
     with pytest.raises(CannotAttack, match="sums of Jacobians are not in the view"):
         collusion(replace(view, seen=()), game.question, RNG(0))
-    assert one_hop.spoken.unmet(COLLUSION) is None
+    assert one_hop.spoken.unmet_need(COLLUSION) is None
     unheard = replace(one_hop.spoken, sent={})
-    assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet(COLLUSION))
+    assert "the server sends holds graph sums (of jacobian)" in str(unheard.unmet_need(COLLUSION))
 
 
 def test_without_a_jacobian_nobody_colludes(tmp_path: Path) -> None:
     spoken = made(tmp_path, jacobian="none").spoken
-    assert "jacobian" in str(spoken.unmet(COLLUSION))
+    assert "jacobian" in str(spoken.unmet_need(COLLUSION))
 
 
 def test_the_row_that_moved_up_is_the_label(one_hop: Truth) -> None:

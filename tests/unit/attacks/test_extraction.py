@@ -10,7 +10,7 @@ import pytest
 from attacks.base import CannotAttack
 from attacks.models import COPY_RIDGES, EXTRACTION, ridge_copy
 from attacks.questions import CopiedModel
-from audits.blind import at_chance, blinded
+from audits.blind import at_chance, blind_view
 from audits.games import make_game
 from audits.games.models import CopyGame
 from audits.truth import Truth
@@ -45,7 +45,7 @@ def test_a_copy_says_what_the_model_says_and_meaningless_answers_make_none(truth
     assert game.null(guess, RNG(0))[1]
     told = game.extras(guess)
     assert told["alike_after_100_queries"] > told["alike_after_10_queries"]
-    blind = EXTRACTION.run(blinded(view, RNG(0)), game.question, RNG(0))
+    blind = EXTRACTION.run(blind_view(view, RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 

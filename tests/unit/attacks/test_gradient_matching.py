@@ -12,7 +12,7 @@ import torch
 
 from attacks import gradient_matching
 from attacks.base import CannotAttack
-from attacks.gradient_matching import GRADIENT_MATCHING, Layers, Recipe, Seen, simulated
+from attacks.gradient_matching import GRADIENT_MATCHING, Layers, Recipe, Seen, simulate_steps
 from attacks.questions import TrainingSamples
 from audits.games import make_game
 from audits.truth import Truth
@@ -64,16 +64,16 @@ def test_a_few_samples_are_found(found: tuple[Any, Any]) -> None:
 def test_the_simulated_change_of_the_true_samples_is_the_one_uploaded(plain: Truth) -> None:
     game = make_game(TrainingSamples, plain, SERVER, RNG(0))
     view = plain.view(SERVER)
-    vector, changes = gradient_matching._changes(view, game.question)
+    vector, changes = gradient_matching._read_changes(view, game.question)
     start = Layers(vector[: 30 * 32].view(30, 32), vector[30 * 32 :].view(32, 2))
-    seen = Seen.of(changes, start, 3)
+    seen = Seen.from_changes(changes, start, 3)
     inputs = torch.from_numpy(game.truth) @ seen.basis.mT
     graph = plain.experiment.shards
     labels = torch.stack(
         [graph[k].graph.labels[0][graph[k].graph.split.train[0]] for k in game.question.ids]
     )
     hot = torch.nn.functional.one_hot(labels, 2).double()
-    first, second = simulated(inputs, hot, seen.start, start.second, Recipe(1, 0.1))
+    first, second = simulate_steps(inputs, hot, seen.start, start.second, Recipe(1, 0.1))
     torch.testing.assert_close(first, seen.first, atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(second, seen.second, atol=1e-6, rtol=1e-4)
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from attacks.candidates import SPANNED_RECORDS
-from attacks.links import INVERTED_EDGES, inverted_edges, neighbours
+from attacks.links import INVERTED_EDGES, inverted_edges, solve_neighbours
 from attacks.models import INSIDE_SPAN, Moved, reads_a_span
 from attacks.questions import ListedRecords, SmallGraphEdges
-from audits.blind import blinded
+from audits.blind import blind_view
 from audits.games import make_game
 from audits.games.candidates import RecordGame
 from audits.games.links import EdgeGame
@@ -62,9 +62,9 @@ def test_a_record_is_in_the_span_of_what_it_moved_and_a_stranger_is_not() -> Non
     change = Moved(rng.normal(size=(30, 10)) @ rows)
     assert change.rank == 10
     assert change.tells
-    assert change.outside(rows).max() < 1e-6
-    assert change.outside(strangers).min() > 0.5
-    assert change.outside(np.zeros((1, 50))) == 1.0
+    assert change.share_outside(rows).max() < 1e-6
+    assert change.share_outside(strangers).min() > 0.5
+    assert change.share_outside(np.zeros((1, 50))) == 1.0
 
 
 def test_more_nodes_than_units_hide_every_record() -> None:
@@ -72,7 +72,7 @@ def test_more_nodes_than_units_hide_every_record() -> None:
     rows = rng.normal(size=(40, 50))
     change = Moved(rng.normal(size=(30, 40)) @ rows)
     assert not change.tells
-    assert change.outside(rows).min() > INSIDE_SPAN
+    assert change.share_outside(rows).min() > INSIDE_SPAN
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -85,7 +85,7 @@ def test_neighbours_are_solved_for_whichever_matrix_is_over_own_rows(swapped: bo
     errors = rng.normal(size=(16, 8))
     errors[:, 6:] = 0  # no label reaches these two
     parts = [Moved(errors @ shares @ rows), Moved(errors @ rows)]
-    found = neighbours(parts[::-1] if swapped else parts, rows)
+    found = solve_neighbours(parts[::-1] if swapped else parts, rows)
     assert np.allclose(found[:6], shares[:6], atol=1e-6)
     assert not found[6:].any()
 
@@ -107,7 +107,7 @@ def test_every_edge_near_a_label_is_solved_for(truth: Truth) -> None:
 
 
 def test_meaningless_uploads_leave_the_prior(truth: Truth) -> None:
-    blind = blinded(truth.view(SERVER), RNG(0))
+    blind = blind_view(truth.view(SERVER), RNG(0))
     for game, attack in ((records(truth), SPANNED_RECORDS), (edges(truth), INVERTED_EDGES)):
         assert game.gain(attack.run(blind, game.question, RNG(0))).high <= 1e-3
 

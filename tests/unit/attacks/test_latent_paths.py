@@ -9,7 +9,7 @@ import torch
 from attacks.base import Noise
 from attacks.latents import (
     Paths,
-    _solved,
+    _solve_normal,
     adam_steps,
     clip_factors,
     covariance_times,
@@ -117,6 +117,6 @@ def test_known_rows_that_are_all_alike_leave_a_guess() -> None:
     """Nothing then says how users differ, and the equations are open."""
     normal = np.zeros((2, 3, 3))
     normal[:, 0, 0] = 2.0
-    found = _solved(normal, np.array([[4.0, 0, 0], [1.0, 0, 0]]))
+    found = _solve_normal(normal, np.array([[4.0, 0, 0], [1.0, 0, 0]]))
     assert found[:, 0].tolist() == [2.0, 0.5]
     assert np.isfinite(found).all()

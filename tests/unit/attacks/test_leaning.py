@@ -9,14 +9,29 @@ import pytest
 import torch
 
 from attacks.base import Noise
-from attacks.decoders import TRACE, fitted_share, helpful, likeness, ridge_decoded, taught_network
-from attacks.evidence import PLENTY, SURE, largest_shift, leaning, normal_scores, pair_shift, weight
+from attacks.decoders import (
+    TRACE,
+    fitted_share,
+    helpful_share,
+    mean_likeness,
+    ridge_decoded,
+    taught_network,
+)
+from attacks.evidence import (
+    PLENTY,
+    SURE,
+    evidence_weight,
+    largest_shift,
+    lean_evidence,
+    normal_scores,
+    pair_shift,
+)
 from attacks.features import decoded_neighbourhoods
-from attacks.gradient_matching import hides
+from attacks.gradient_matching import hides_change
 from attacks.latents import clip_factors
-from attacks.links import whiten
-from attacks.samples import above_noise, filled
-from audits.metrics import auc
+from attacks.links import whiten_rows
+from attacks.samples import above_noise, fill_guesses
+from audits.metrics import area_under_curve
 
 RNG = np.random.default_rng(0)
 SO = np.arange(4000) % 2
@@ -26,28 +41,34 @@ STRONG = 3.0 * SO + RNG.standard_normal(4000)
 
 
 def test_without_a_prior_evidence_is_all_there_is() -> None:
-    assert leaning(STRONG, None, 0.0) is STRONG
+    assert lean_evidence(STRONG, None, 0.0) is STRONG
 
 
 def test_without_noise_evidence_decides() -> None:
     assert largest_shift(None, 1.0) == pair_shift(None, 3, 2) == math.inf
-    assert auc(SO, leaning(STRONG, PRIOR)) > auc(SO, STRONG) - 0.002
+    assert area_under_curve(SO, lean_evidence(STRONG, PRIOR)) > area_under_curve(SO, STRONG) - 0.002
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-3, 0.1, 1.0, 5.0, 0.3 * PLENTY])
 def test_worthless_evidence_costs_the_prior_next_to_nothing(shift: float) -> None:
-    assert auc(SO, leaning(WORTHLESS, PRIOR, shift)) > auc(SO, PRIOR) - 0.015
+    assert (
+        area_under_curve(SO, lean_evidence(WORTHLESS, PRIOR, shift))
+        > area_under_curve(SO, PRIOR) - 0.015
+    )
 
 
 @pytest.mark.parametrize("shift", [0.25, 1.0, 10.0, 10 * PLENTY])
 def test_strong_evidence_shows_under_noise_that_may_hide_it(shift: float) -> None:
-    assert auc(SO, leaning(STRONG, PRIOR, shift)) > auc(SO, PRIOR) + 0.08
+    assert (
+        area_under_curve(SO, lean_evidence(STRONG, PRIOR, shift))
+        > area_under_curve(SO, PRIOR) + 0.08
+    )
 
 
 def test_more_noise_never_makes_evidence_count_more() -> None:
-    weights = [weight(shift) for shift in np.geomspace(1e-4, 1e6, 60)]
+    weights = [evidence_weight(shift) for shift in np.geomspace(1e-4, 1e6, 60)]
     assert weights == sorted(weights)
-    assert weights[-1] == weight(math.inf) == SURE
+    assert weights[-1] == evidence_weight(math.inf) == SURE
     assert weights[0] < 1e-3
 
 
@@ -94,9 +115,9 @@ def test_words_around_a_node_fall_back_to_the_prior() -> None:
 def test_directions_that_noise_alone_would_have_do_not_count() -> None:
     noise = RNG.standard_normal((400, 20))
     signal = 10 * np.outer(RNG.standard_normal(400), np.eye(20)[3])
-    kept = np.abs(whiten(noise + signal, 1.0)).sum(0) > 0
+    kept = np.abs(whiten_rows(noise + signal, 1.0)).sum(0) > 0
     assert kept.tolist() == [True] + 19 * [False]
-    assert (np.abs(whiten(noise + signal)).sum(0) > 0).all()
+    assert (np.abs(whiten_rows(noise + signal)).sum(0) > 0).all()
 
 
 def test_a_jacobian_of_noise_is_hardly_trusted() -> None:
@@ -108,9 +129,9 @@ def test_a_jacobian_of_noise_is_hardly_trusted() -> None:
 def test_the_priors_samples_stay_where_guesses_are_noise_or_mixtures() -> None:
     guess, prior = np.zeros((4, 3)), RNG.random((4, 3)) + 1
     guess[:2] = RNG.random((2, 3))
-    assert np.array_equal(filled(guess, prior, mixed=True)[:-1], prior[:-1])
-    assert np.array_equal(filled(guess, prior, mixed=False)[:-1], prior[:-1])
-    one = filled(guess * (np.arange(4) == 0)[:, None], prior, mixed=False)
+    assert np.array_equal(fill_guesses(guess, prior, mixed=True)[:-1], prior[:-1])
+    assert np.array_equal(fill_guesses(guess, prior, mixed=False)[:-1], prior[:-1])
+    one = fill_guesses(guess * (np.arange(4) == 0)[:, None], prior, mixed=False)
     assert np.array_equal(one, np.concatenate([guess[:1], prior[:3]]))
 
 
@@ -121,8 +142,8 @@ def test_latents_are_clipped_as_the_policy_says() -> None:
 
 
 def test_no_search_is_made_where_noise_is_longer_than_any_change() -> None:
-    assert hides(Noise(1.0, 1.0), 100)
-    assert not hides(Noise(0.01, 1.0), 100)
+    assert hides_change(Noise(1.0, 1.0), 100)
+    assert not hides_change(Noise(0.01, 1.0), 100)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
@@ -130,6 +151,6 @@ def test_a_decoder_that_makes_the_prior_worse_is_not_trusted(shift: float) -> No
     truth = (RNG.random((80, 60)) < 0.1) - shift
     prior = truth + RNG.standard_normal(truth.shape)
     worse, better = RNG.standard_normal(truth.shape), truth - prior
-    assert helpful(1.0, worse, prior, truth) == TRACE
-    assert helpful(1.0, better, prior, truth) == 1.0
-    assert likeness(truth, truth) == pytest.approx(1.0)
+    assert helpful_share(1.0, worse, prior, truth) == TRACE
+    assert helpful_share(1.0, better, prior, truth) == 1.0
+    assert mean_likeness(truth, truth) == pytest.approx(1.0)

@@ -11,7 +11,7 @@ import pytest
 from attacks.base import CannotAttack
 from attacks.membership_gradients import MEMBERSHIP_BROADCASTS
 from attacks.questions import OthersMembers
-from audits.blind import at_chance, blinded
+from audits.blind import at_chance, blind_view
 from audits.games import make_game
 from audits.games.membership import MembershipGame
 from audits.truth import Truth
@@ -49,7 +49,7 @@ def test_models_that_all_are_sent_tell_members_masked_or_not(tmp_path: Path, def
     guess = MEMBERSHIP_BROADCASTS.run(view, game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    blind = MEMBERSHIP_BROADCASTS.run(blinded(view, RNG(0)), game.question, RNG(0))
+    blind = MEMBERSHIP_BROADCASTS.run(blind_view(view, RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
     own = truth.experiment.shards[0].node_ids.numpy()
     assert not np.isin(game.question.ids, own).any()

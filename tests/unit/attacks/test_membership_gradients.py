@@ -18,8 +18,8 @@ from attacks.membership_gradients import (
     share_moved,
 )
 from attacks.questions import Membership, Shadows
-from audits.blind import blinded
-from audits.metrics import auc
+from audits.blind import blind_view
+from audits.metrics import area_under_curve
 from securefg.federation.roles import PublicInfo
 from securefg.models.gcn import GcnShape, gcn, gcn_layout, normalized_adjacency
 from securefg.models.sparse import feature_matrix
@@ -102,14 +102,16 @@ def view(noise: Noise | None = None) -> View:
 
 
 def reached(seen: View, targets: Membership = TARGETS) -> float:
-    return auc(MEMBER, MEMBERSHIP_GRADIENTS.run(seen, targets, np.random.default_rng(0)))
+    return area_under_curve(
+        MEMBER, MEMBERSHIP_GRADIENTS.run(seen, targets, np.random.default_rng(0))
+    )
 
 
 def test_gradients_are_those_of_automatic_differentiation() -> None:
     vector = SHAPE.initial(torch.Generator().manual_seed(3))
     known = Known(torch.from_numpy(FEATURE_ROWS), torch.from_numpy(EDGES))
     found = node_gradients(
-        LAYOUT, vector, Around.of(LAYOUT, known, IDS[:5]), torch.from_numpy(LABELS)[IDS[:5]]
+        LAYOUT, vector, Around.of_targets(LAYOUT, known, IDS[:5]), torch.from_numpy(LABELS)[IDS[:5]]
     )
     features = feature_matrix(torch.from_numpy(FEATURE_ROWS))
     for row, node in zip(found, IDS[:5].tolist(), strict=True):
@@ -125,14 +127,14 @@ def test_members_are_found_without_noise() -> None:
 
 
 def test_nothing_is_found_where_messages_mean_nothing() -> None:
-    found = [reached(blinded(view(), np.random.default_rng(seed))) for seed in range(8)]
+    found = [reached(blind_view(view(), np.random.default_rng(seed))) for seed in range(8)]
     assert abs(np.mean(found) - 0.5) < 0.1
 
 
 def test_noise_that_hides_everything_leaves_the_prior() -> None:
     hidden = view(Noise(sd=100.0, clip_l2=1.0))
     assert TARGETS.prior is not None
-    assert reached(hidden) == pytest.approx(auc(MEMBER, TARGETS.prior), abs=0.02)
+    assert reached(hidden) == pytest.approx(area_under_curve(MEMBER, TARGETS.prior), abs=0.02)
     unaware = replace(hidden, noise={})
     good = replace(TARGETS, prior=MEMBER + RNG.standard_normal(60))
     assert reached(hidden, good) > 0.7 > reached(unaware, good)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from attacks import evidence, membership
 from attacks.base import CannotAttack, View
-from attacks.confidence import log_confidence, scaled_confidence, standardised
+from attacks.confidence import log_confidence, scaled_confidence, standardise_confidences
 from attacks.membership import (
     MEMBERSHIP_BAYES,
     MEMBERSHIP_LIRA,
@@ -24,7 +24,7 @@ from attacks.membership import (
     share_of_peers,
 )
 from attacks.questions import Membership, Shadows
-from audits.metrics import BadMetricInput, auc, oriented_auc
+from audits.metrics import BadMetricInput, area_under_curve, oriented_auc
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.transcript import Adversary
 
@@ -90,7 +90,9 @@ def test_the_scaled_confidence_is_the_log_odds_of_the_label() -> None:
 
 def test_shadows_make_unlike_nodes_comparable() -> None:
     view, targets, truth = _world()
-    loss, lira, rmia, bayes = (auc(truth, _run(attack, view, targets)) for attack in ATTACKS)
+    loss, lira, rmia, bayes = (
+        area_under_curve(truth, _run(attack, view, targets)) for attack in ATTACKS
+    )
     assert loss < 0.75
     assert min(lira, bayes) > 0.9
     assert rmia > loss + 0.1
@@ -98,8 +100,8 @@ def test_shadows_make_unlike_nodes_comparable() -> None:
 
 def test_the_online_ratio_is_one_of_normal_densities() -> None:
     view, targets, _ = _world()
-    theirs = standardised(scaled_confidence(targets.shadows.logits, targets.labels))
-    own = standardised(scaled_confidence(view.answers.numpy(), targets.labels))
+    theirs = standardise_confidences(scaled_confidence(targets.shadows.logits, targets.labels))
+    own = standardise_confidences(scaled_confidence(view.answers.numpy(), targets.labels))
     member, parts = targets.shadows.member, []
     for chosen in (member, ~member):
         means = np.array([theirs[chosen[:, i], i].mean() for i in range(NODES)])
@@ -114,7 +116,7 @@ def test_from_64_shadows_on_every_target_has_its_own_variance() -> None:
     spread = np.linspace(0.1, 2, 20)
     for count, apart in ((63, False), (64, True)):
         values = rng.normal(0, spread, (count, 20))
-        _, sd = membership._normal(values, np.ones((count, 20), bool))
+        _, sd = membership._fit_normal(values, np.ones((count, 20), bool))
         assert (sd.std() > 0.3) == apart
 
 
@@ -168,7 +170,9 @@ def test_the_offline_form_of_rmia_reads_no_model_that_trained_on_the_target() ->
 def test_lira_is_offline_where_no_shadow_trained_on_the_targets() -> None:
     view, targets, truth = _world()
     none = replace(targets.shadows, member=np.zeros_like(targets.shadows.member))
-    assert auc(truth, _run(MEMBERSHIP_LIRA, view, replace(targets, shadows=none))) > 0.75
+    assert (
+        area_under_curve(truth, _run(MEMBERSHIP_LIRA, view, replace(targets, shadows=none))) > 0.75
+    )
 
 
 def test_what_an_attack_needs_is_asked_for() -> None:
@@ -189,7 +193,7 @@ def test_a_null_model_is_at_chance_over_50_seeds() -> None:
         view, targets, _ = _world(seed, shadows=8)
         drawn = rng.permutation(np.arange(NODES) % 2)
         for attack in ATTACKS:
-            found[attack.name].append(auc(drawn, _run(attack, view, targets)))
+            found[attack.name].append(area_under_curve(drawn, _run(attack, view, targets)))
     sd = np.sqrt((NODES + 1) / (12 * (NODES / 2) ** 2))
     for values in found.values():
         assert abs(np.mean(values) - 0.5) < 3 * sd / np.sqrt(50)
@@ -213,4 +217,4 @@ def test_neighbours_that_move_with_a_member_tell_more_than_it_alone() -> None:
     own = truth[:, None] + rng.normal(size=(NODES, 2)) * (1.0, 1.5)
     both = log_ratio(own, signs, member)
     alone = log_ratio(own[:, :1], signs[..., :1], member)
-    assert auc(truth, both) > auc(truth, alone) + 0.01
+    assert area_under_curve(truth, both) > area_under_curve(truth, alone) + 0.01

@@ -12,7 +12,7 @@ from attacks.base import CannotAttack
 from attacks.holders import HELD_ROWS, held_rows, node_owner
 from attacks.questions import HeldNodes, KnownEdges, Question
 from attacks.sums import RELEASED_EDGES, released_edges
-from audits.blind import at_chance, blinded
+from audits.blind import at_chance, blind_view
 from audits.games import make_game
 from audits.games.base import BinaryGame
 from audits.truth import Truth
@@ -58,7 +58,7 @@ def test_rows_that_are_not_zero_tell_what_a_client_holds(truth: Truth) -> None:
     assert game.measure(guess).value == 1.0
     assert game.gain(guess).low > HELD_ROWS.floor
     assert game.null(guess, RNG(0))[1]
-    blind = held_rows(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
+    blind = held_rows(blind_view(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
@@ -75,7 +75,7 @@ def test_the_client_whose_layer_moved_along_a_record_has_it(apart: Truth) -> Non
     guess = node_owner(apart.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    blind = node_owner(blinded(apart.view(SERVER), RNG(0)), game.question, RNG(0))
+    blind = node_owner(blind_view(apart.view(SERVER), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 
@@ -92,7 +92,7 @@ def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Ad
     guess = released_edges(truth.view(who), game.question, RNG(0))
     assert game.measure(guess).value == 1.0
     assert game.gain(guess).low > RELEASED_EDGES.floor
-    blind = released_edges(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
+    blind = released_edges(blind_view(truth.view(who), RNG(0)), game.question, RNG(0))
     assert at_chance(game.gain(blind))
 
 

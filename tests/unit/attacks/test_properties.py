@@ -19,7 +19,7 @@ from attacks.questions import (
 from audits.games import make_game
 from audits.games.base import BinaryGame, NotAsked
 from audits.games.labels import LabelGame
-from audits.metrics import auc
+from audits.metrics import area_under_curve
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
 from securefg.federation.roles import PublicInfo
@@ -82,7 +82,7 @@ def test_who_has_more_of_a_class_pulls_its_column_further() -> None:
     ids = np.arange(CLIENTS * CLASSES)
     so = (shares > np.median(shares, 0)).astype(np.int64).ravel()
     guess = get_attack("class_ratios").run(pulled(shares), ClassRatios(ids=ids), rng)
-    assert auc(so, guess) > 0.95
+    assert area_under_curve(so, guess) > 0.95
 
 
 def test_masked_updates_say_nothing_of_one_client() -> None:

@@ -155,10 +155,10 @@ def test_public_candidates_rank_records_above_chance(layer: Truth) -> None:
 
 
 def test_questions_about_public_rows_do_not_apply_to_other_runs(layer: Truth) -> None:
-    assert "walks" in str(layer.spoken.unmet(get_attack("unmoved_rows")))
+    assert "walks" in str(layer.spoken.unmet_need(get_attack("unmoved_rows")))
     alone = replace(layer.spoken, uploads={})
     for name in (*WALKS, *LAYER):
-        assert alone.unmet(get_attack(name)) is not None
+        assert alone.unmet_need(get_attack(name)) is not None
 
 
 def test_shared_elsewhere_without_means_says_why(walks: Truth) -> None:

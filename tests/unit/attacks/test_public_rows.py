@@ -133,18 +133,18 @@ def test_who_cannot_be_attacked_is_told_why(pairwise: Truth) -> None:
     with pytest.raises(CannotAttack, match="was sent no mean in round 2"):
         remaining_client(replace(view, seen=()), game.question, np.random.default_rng(0))
     for attack in (SHARED_NEIGHBOUR, REMAINING_CLIENT):
-        assert pairwise.spoken.unmet(attack) is None
+        assert pairwise.spoken.unmet_need(attack) is None
         assert attack.applies_to(view) is None
         silent = replace(pairwise.spoken, uploads={})
-        assert "node rows (index public)" in str(silent.unmet(attack))
+        assert "node rows (index public)" in str(silent.unmet_need(attack))
     unanswered = replace(pairwise.spoken, sent={})
-    assert "the server sends holds mean rows" in str(unanswered.unmet(REMAINING_CLIENT))
+    assert "the server sends holds mean rows" in str(unanswered.unmet_need(REMAINING_CLIENT))
 
 
 def test_what_is_not_exchanged_is_not_spoken(tmp_path: Path) -> None:
     alone = made(tmp_path, {"exchange": False})
     for attack in (SHARED_NEIGHBOUR, REMAINING_CLIENT):
-        assert alone.spoken.unmet(attack) is not None
+        assert alone.spoken.unmet_need(attack) is not None
 
 
 def test_degrees_that_colluders_do_not_know_stop_them(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from attacks import attack_names, get_attack
 from attacks.base import AnyAttack
 from audits.plan import DEFAULT_ADVERSARY
-from audits.rehearsals.throwaway import federate, new_truth, throwaway
+from audits.rehearsals.throwaway import federate_rounds, new_truth, throwaway_config
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.runs.assembly import prepare
@@ -38,12 +38,12 @@ RUNS = (
 
 def made(root: Path, stem: str, settings: tuple[str, ...]) -> Truth:
     """One round of a shipped config, on a drawn graph."""
-    experiment = prepare(throwaway(load_config(Path(f"configs/{stem}.yaml"), settings)))
-    return federate(experiment, new_truth(experiment, root).folder, 1).truth
+    experiment = prepare(throwaway_config(load_config(Path(f"configs/{stem}.yaml"), settings)))
+    return federate_rounds(experiment, new_truth(experiment, root).folder, 1).truth
 
 
 def is_fitting(truth: Truth, attack: AnyAttack) -> bool:
-    if truth.spoken.unmet(attack) is not None:
+    if truth.spoken.unmet_need(attack) is not None:
         return False
     places = [Adversary.parse(DEFAULT_ADVERSARY[kind]) for kind in attack.adversaries]
     return any(attack.applies_to(truth.view(place)) is None for place in places)

@@ -9,9 +9,15 @@ import pytest
 import torch
 
 from attacks.base import CannotAttack
-from attacks.links_learnt import answered_links, auc, described, learnt, supervised_links
+from attacks.links_learnt import (
+    answered_links,
+    describe_pairs,
+    learn_scores,
+    link_auc,
+    supervised_links,
+)
 from attacks.questions import StolenLinks
-from audits.blind import blinded
+from audits.blind import blind_view
 from audits.games import make_game
 from audits.games.links import LinkGame
 from audits.truth import Truth
@@ -44,11 +50,11 @@ def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
     rows, pairs, links = rings(0)
     others, asked, so = rings(1)
     prior = RNG(2).normal(size=len(so))
-    shadow, wanted = described(rows, pairs), described(others, asked)
+    shadow, wanted = describe_pairs(rows, pairs), describe_pairs(others, asked)
     near = -np.linalg.norm(rows[pairs[:, 0]] - rows[pairs[:, 1]], axis=1)
-    guess = learnt(taught(links, pairs, asked, prior), shadow, wanted, [near])
-    assert auc(links, near) < 0.6
-    assert auc(so, guess) > 0.9
+    guess = learn_scores(taught(links, pairs, asked, prior), shadow, wanted, [near])
+    assert link_auc(links, near) < 0.6
+    assert link_auc(so, guess) > 0.9
 
 
 def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
@@ -56,7 +62,7 @@ def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:
     others, asked, so = rings(1)
     prior = RNG(2).normal(size=len(so)) + so
     null = taught(RNG(3).permutation(links), pairs, asked, prior)
-    guess = learnt(null, described(rows, pairs), described(others, asked), [])
+    guess = learn_scores(null, describe_pairs(rows, pairs), describe_pairs(others, asked), [])
     assert np.array_equal(guess, prior)
 
 
@@ -64,7 +70,7 @@ def test_too_few_links_to_learn_from_are_a_reason() -> None:
     rows, pairs, links = rings(0)
     asked = StolenLinks(pairs, None, pairs, np.zeros_like(links))
     with pytest.raises(CannotAttack, match="0 links to learn from"):
-        learnt(asked, described(rows, pairs), described(rows, pairs), [])
+        learn_scores(asked, describe_pairs(rows, pairs), describe_pairs(rows, pairs), [])
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +92,7 @@ def test_an_accomplices_edges_teach_the_server_anothers(truth: Truth) -> None:
     guess = supervised_links(truth.view(SERVER), game.question, RNG(0))
     assert game.gain(guess).low > 0
     assert game.null(guess, RNG(0))[1]
-    nothing = supervised_links(blinded(truth.view(SERVER), RNG(0)), game.question, RNG(0))
+    nothing = supervised_links(blind_view(truth.view(SERVER), RNG(0)), game.question, RNG(0))
     assert game.gain(nothing).high <= 1e-3
 
 
@@ -94,7 +100,7 @@ def test_an_accomplices_edges_teach_the_server_anothers(truth: Truth) -> None:
 def test_answers_that_mean_nothing_leave_the_prior(truth: Truth, who: Adversary) -> None:
     game = game_of(truth, who)
     assert game.gain(answered_links(truth.view(who), game.question, RNG(0))).high > -1e-3
-    guess = answered_links(blinded(truth.view(who), RNG(0)), game.question, RNG(0))
+    guess = answered_links(blind_view(truth.view(who), RNG(0)), game.question, RNG(0))
     assert np.array_equal(guess, game.without_run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attacks.base import CannotAttack, View, in_words, options
+from attacks.base import CannotAttack, View, in_words, list_options
 from attacks.rows import client_rounds
 from securefg.federation.roles import PublicInfo
 from securefg.protocol.codec import Clients
@@ -95,6 +95,6 @@ def test_a_network_that_the_method_does_not_tell_of_is_not_known() -> None:
 
 def test_a_need_is_one_meaning_or_several_of_which_one_is_enough() -> None:
     either = (NodeRows("hidden"), Predictions())
-    assert options(Weights()) == (Weights(),)
-    assert options(either) == either
+    assert list_options(Weights()) == (Weights(),)
+    assert list_options(either) == either
     assert in_words(either) == "node rows (layer hidden) or predictions"

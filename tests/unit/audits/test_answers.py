@@ -81,7 +81,7 @@ def test_release_is_attacked_though_answers_stay_at_home(folder_of) -> None:
     """The model itself is public: an attack that reads the release needs no answers."""
     truth = Truth.of(folder_of("home"))
     others = get_attack("released_others")
-    assert truth.spoken.unmet(others) is None
+    assert truth.spoken.unmet_need(others) is None
     assert set(truth.spoken.released) <= truth.spoken.read_by(others)
 
 

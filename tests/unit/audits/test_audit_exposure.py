@@ -11,10 +11,10 @@ import torch
 
 from attacks.features import LINEAR_EXPOSURE
 from attacks.questions import FirstLatents
-from audits.exposure import coalition_exposures, exposures
+from audits.exposure import audit_exposures, coalition_exposures
 from audits.findings.record import Finding, Verdict
 from audits.games import make_game
-from audits.promises import promises
+from audits.promises import list_checks
 from audits.truth import Truth
 from securefg.models.appnp import dense_adjacency
 from securefg.models.graph_operators import neighbourhood_sums, operator_matrix
@@ -74,20 +74,20 @@ def test_small_neighbourhoods_are_withheld() -> None:
 
 def test_gfl_tells_what_coalitions_solve_for(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "gfl_appnp", "steps": 1, "hidden": 8})
-    found = [f for f in promises(truth, 1000, 0)["exposure"]() if f.attack == "linear_exposure"]
+    found = [f for f in list_checks(truth, 1000, 0)["exposure"]() if f.attack == "linear_exposure"]
     told = {f.metric.removeprefix("share of the others' ").partition(" that ")[0] for f in found}
     assert told == {"node rows", "jacobian"}
     half = by_adversary(found, "any 20 of 40 clients")
     assert half.verdict is Verdict.LEAK
     assert 0 < half.value.value < 1
     assert half.details["noise_amplification"] > 1
-    assert exposures(truth, 0)[1].value == by_adversary(found, "any 4 of 40 clients").value
+    assert audit_exposures(truth, 0)[1].value == by_adversary(found, "any 4 of 40 clients").value
 
 
 def test_under_noise_what_follows_is_noisy_too(tmp_path: Path) -> None:
     method = {"name": "gfl_appnp", "steps": 1, "hidden": 8, "jacobian": "none", "upload": "update"}
     truth = made(tmp_path, method, {**NOISE, "unit": "client"})
-    half = by_adversary(exposures(truth, 0), "any 20 of 40 clients")
+    half = by_adversary(audit_exposures(truth, 0), "any 20 of 40 clients")
     assert half.verdict is Verdict.NOT_DETECTED
     assert "with the noise" in half.because
 
@@ -96,23 +96,23 @@ def test_sums_over_neighbourhoods_are_solved_as_the_algebra_says(tmp_path: Path)
     method = {"name": "nfedgnn", "upload": "neighbourhood_sums", "smoothness": 0, "missing": "zero"}
     truth = made(tmp_path, method, {"secure_aggregation": {"malicious": False}})
     server = Adversary("server")
-    share = by_adversary(exposures(truth, 0), "server")
+    share = by_adversary(audit_exposures(truth, 0), "server")
     assert share.verdict is Verdict.LEAK
     game = make_game(FirstLatents, truth, server, np.random.default_rng(0))
     guess = LINEAR_EXPOSURE.run(truth.view(server), game.question, np.random.default_rng(0))
     assert game.gain(guess).low > LINEAR_EXPOSURE.floor
     assert game.extras(guess)["exact_latents"] >= share.value.value - 0.05
     assert game.null(guess, np.random.default_rng(0))[1]
-    assert truth.spoken.unmet(LINEAR_EXPOSURE) is None
+    assert truth.spoken.unmet_need(LINEAR_EXPOSURE) is None
     plain = made(tmp_path / "open", {"name": "nfedgnn"})
-    assert "graph sums" in str(plain.spoken.unmet(LINEAR_EXPOSURE))
+    assert "graph sums" in str(plain.spoken.unmet_need(LINEAR_EXPOSURE))
     assert any(meaning.fits(NodeRows("latent")) for meaning in plain.spoken.uploads.values())
-    assert exposures(plain, 0) == []
+    assert audit_exposures(plain, 0) == []
 
 
 def test_fedgl_under_masks_tells_of_nodes_that_one_colluder_opens(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "fedgl"}, {"secure_aggregation": {}})
-    found = exposures(truth, 0)
+    found = audit_exposures(truth, 0)
     alone = by_adversary(found, "server")
     assert alone.value.value == 0
     assert alone.verdict is Verdict.NOT_DETECTED

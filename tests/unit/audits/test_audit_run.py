@@ -337,7 +337,7 @@ def test_no_other_seed_takes_a_leak_back(exchange: Path) -> None:
 
 
 def test_terms_are_all_that_a_verdict_hangs_on_beside_the_run() -> None:
-    assert Plan().terms(AuditSettings()) == ""
+    assert Plan().audit_terms(AuditSettings()) == ""
     turned = AuditSettings(leak_threshold=0.4, sensitive=3, attack_seconds=None)
     said = "--seed 7 --trials 1000 --set audit.leak_threshold=0.4 --set audit.sensitive=3"
-    assert Plan(seed=7, trials=1000).terms(turned) == said
+    assert Plan(seed=7, trials=1000).audit_terms(turned) == said

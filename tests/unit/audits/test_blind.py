@@ -108,7 +108,9 @@ def test_the_gain_of_pairs_is_over_the_prior_and_zero_over_itself() -> None:
     assert same.value == same.low == same.high == 0
     prior = np.random.default_rng(2).normal(size=len(so))
     gain = pair_gain(so, scores, prior, pairs)
-    assert gain.value == pytest.approx(metrics.auc(so, scores) - metrics.auc(so, prior))
+    assert gain.value == pytest.approx(
+        metrics.area_under_curve(so, scores) - metrics.area_under_curve(so, prior)
+    )
 
 
 def test_a_perfect_separation_keeps_an_interval() -> None:
@@ -129,7 +131,10 @@ def test_intervals_of_pairs_are_those_that_redrawing_the_nodes_gives() -> None:
     for _ in range(300):
         times = rng.multinomial(60, np.full(60, 1 / 60))[pairs].prod(1)
         drawn = np.repeat(np.arange(len(pairs)), times)
-        gains.append(metrics.auc(so[drawn], scores[drawn]) - metrics.auc(so[drawn], prior[drawn]))
+        gains.append(
+            metrics.area_under_curve(so[drawn], scores[drawn])
+            - metrics.area_under_curve(so[drawn], prior[drawn])
+        )
     found = pair_gain(so, scores, prior, pairs)
     assert (found.high - found.low) / (2 * 1.96) == pytest.approx(np.std(gains), rel=0.15)
 

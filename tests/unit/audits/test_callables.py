@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audits.empirical_epsilon import epsilon_of_mu, one_run_bound, one_run_gdp_bound
-from audits.mechanisms.callables import Claim, Release, found_callable, measure
+from audits.mechanisms.callables import Claim, Release, found_callable, measure_release
 from securefg.foundation.errors import ConfigError
 
 CLAIM = Claim(epsilon=2.0, delta=1e-5, size=8)
@@ -23,14 +23,14 @@ def gaussian(sigma: float, clip: bool = True) -> Release:
 
 
 def test_a_sound_defence_is_not_accused() -> None:
-    found = measure(gaussian(2.0), CLAIM, 2000, 0)  # mu 1/2: epsilon 1.99
+    found = measure_release(gaussian(2.0), CLAIM, 2000, 0)  # mu 1/2: epsilon 1.99
     assert found.verdict == "NOT_DETECTED"
     assert found.bound.epsilon < 1.99 < found.bound.ceiling
 
 
 @pytest.mark.parametrize("release", [gaussian(0.2), gaussian(2.0, clip=False), lambda x: x])
 def test_too_little_noise_or_no_clip_is_found(release: Release) -> None:
-    assert measure(release, CLAIM, 2000, 0).verdict == "VIOLATION"
+    assert measure_release(release, CLAIM, 2000, 0).verdict == "VIOLATION"
 
 
 @pytest.mark.parametrize("path", ["no.such.module", "math", "math.no_such_name"])

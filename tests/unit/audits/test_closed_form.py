@@ -17,7 +17,7 @@ from audits.closed_form import (
     membership_form,
 )
 from audits.findings.record import Verdict
-from audits.metrics import auc
+from audits.metrics import area_under_curve
 from audits.verdicts import judge_computed
 from securefg.foundation.interval import Interval
 from securefg.privacy.discrete_gaussian import sample
@@ -46,7 +46,7 @@ def test_membership_form_agrees_with_fresh_draws_of_gaussian_noise() -> None:
     so, found = np.repeat([1, 0], draws), []
     for move in moves:
         seen = noise.sd * rng.standard_normal((2 * draws, 8)) + so[:, None] * move
-        found.append(auc(so, seen @ move) - 0.5)
+        found.append(area_under_curve(so, seen @ move) - 0.5)
     error = 4 * math.sqrt(1 / (6 * draws) / len(moves))
     assert form.gain.value == pytest.approx(float(np.mean(found)), abs=error)
     assert form.most == pytest.approx(max(found), abs=4 * math.sqrt(1 / (6 * draws)))
@@ -75,7 +75,7 @@ def test_membership_form_bounds_discrete_noise_after_rounding() -> None:
             return bits[place[0] - size : place[0]]
 
         seen.append(value + sample(single, (count, draws), read).sum(0))
-    found = auc(np.repeat([1, 0], draws), np.concatenate(seen)) - 0.5
+    found = area_under_curve(np.repeat([1, 0], draws), np.concatenate(seen)) - 0.5
     error = 4 * math.sqrt(1 / (6 * draws))
     assert found <= form.gain.high + error
     assert form.gain.value <= form.gain.high
@@ -84,10 +84,10 @@ def test_membership_form_bounds_discrete_noise_after_rounding() -> None:
 
 def test_sum_noise_fine_grid_costs_nearly_nothing() -> None:
     fine, coarse = SumNoise(1.0, 50, step=1e-4), SumNoise(1.0, 50, step=0.05)
-    assert fine.gap(10_000) < 1e-6
+    assert fine.rounding_gap(10_000) < 1e-6
     moves = np.full((2, 4), 0.1)
     for noise, slack in ((fine, 1.01), (coarse, 1.6)):
-        exact, most = noise.distances(moves)
+        exact, most = noise.move_distances(moves)
         assert (exact < most).all()
         assert (most < slack * exact).all()
 
@@ -95,7 +95,7 @@ def test_sum_noise_fine_grid_costs_nearly_nothing() -> None:
 def test_sum_noise_distance_counts_only_numbers_that_move() -> None:
     wide = np.zeros((1, 1000))
     wide[0, 0] = 1.0
-    _, most = SumNoise(10.0, 5, step=1.0).distances(wide)
+    _, most = SumNoise(10.0, 5, step=1.0).move_distances(wide)
     assert most[0] == pytest.approx(0.2, rel=1e-3)
 
 

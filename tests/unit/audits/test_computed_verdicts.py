@@ -103,7 +103,7 @@ def test_closed_form_of_a_run_agrees_with_noise_drawn_anew(run: Path) -> None:
     together = alone + (moves**2).sum(1)
     pairs = zip(together[:800].T, alone[800:1600].T, strict=True)
     ranks = [(np.subtract.outer(inside, outside) > 0).mean() for inside, outside in pairs]
-    exact = gain_of_distance(noise.distances(moves)[0])
+    exact = gain_of_distance(noise.move_distances(moves)[0])
     assert float(np.mean(ranks)) - 0.5 == pytest.approx(float(exact.mean()), abs=0.01)
     assert form.gain.low <= float(exact.mean()) + 0.05
 

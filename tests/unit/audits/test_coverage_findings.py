@@ -12,7 +12,7 @@ import pytest
 from attacks import get_attack
 from attacks.base import Attack, Need
 from attacks.questions import ClientLinks
-from audits.coverage import Spoken, unread, untaken
+from audits.coverage import Spoken, unread_findings, untaken_findings
 from audits.findings.record import COVERAGE, Verdict
 from audits.games import load_game
 from audits.plan import Plan
@@ -64,11 +64,11 @@ def attack(*needs: Need, hears: tuple[Need, ...] = ()) -> Attack:
 
 def named(*attacks: Attack) -> set[str]:
     played = [(attack, "server") for attack in attacks]
-    return {finding.metric for finding in unread(SPOKEN, played, "made")}
+    return {finding.metric for finding in unread_findings(SPOKEN, played, "made")}
 
 
 def test_without_an_attack_every_upload_and_release_is_unread() -> None:
-    found = unread(SPOKEN, [], "made")
+    found = unread_findings(SPOKEN, [], "made")
     assert {finding.metric for finding in found} == {
         "m.Update.weights",
         "m.Update.first",
@@ -109,7 +109,7 @@ def test_what_is_released_beside_the_model_is_not_read_by_asking_the_model() -> 
     spoken = replace(SPOKEN, released={**SPOKEN.released, **beside})
 
     def left(*attacks: Attack) -> set[str]:
-        found = unread(spoken, [(one, "outsider") for one in attacks], "made")
+        found = unread_findings(spoken, [(one, "outsider") for one in attacks], "made")
         return {f.metric for f in found if f.adversary == "outsider"}
 
     assert left(attack(Answers())) == {"m.Model.links", "m.Model.rows"}
@@ -121,7 +121,7 @@ def test_answers_are_of_the_released_model() -> None:
     assert SPOKEN.read_by(attack(Answers())) == {RELEASED, KNOWN}
     silent = Spoken(SPOKEN.uploads, SPOKEN.sent, SPOKEN.released, answers=False)
     assert silent.read_by(attack(Answers())) == set()
-    assert silent.unmet(attack(Answers())) == "no upload or answer of this run holds answers"
+    assert silent.unmet_need(attack(Answers())) == "no upload or answer of this run holds answers"
 
 
 def test_no_attack_reads_what_has_no_word() -> None:
@@ -144,17 +144,22 @@ def test_no_attack_reads_what_has_no_word() -> None:
     ],
 )
 def test_an_unmet_need_is_named(made: Attack, words: str | None) -> None:
-    reason = SPOKEN.unmet(made)
+    reason = SPOKEN.unmet_need(made)
     assert (reason is None) if words is None else (words in str(reason))
 
 
 def test_every_place_that_nobody_took_is_named() -> None:
-    assert [f.adversary for f in untaken([], "made")] == ["server", "client", "outsider", "wire"]
-    left = untaken(["server", "client:3,5"], "made")
+    assert [f.adversary for f in untaken_findings([], "made")] == [
+        "server",
+        "client",
+        "outsider",
+        "wire",
+    ]
+    left = untaken_findings(["server", "client:3,5"], "made")
     assert [finding.adversary for finding in left] == ["outsider", "wire"]
     assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in left)
     assert not any(finding.measured for finding in left)
-    assert untaken(["server", "client:0", "outsider", "wire"], "made") == []
+    assert untaken_findings(["server", "client:0", "outsider", "wire"], "made") == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +204,7 @@ def test_the_game_of_an_attack_that_the_user_names_is_trusted_as_the_attack_is(
 
 def test_an_outsider_reads_no_upload() -> None:
     played = [(attack(Weights("network")), "outsider"), (attack(Answers()), "outsider")]
-    left = {finding.metric for finding in unread(SPOKEN, played, "made")}
+    left = {finding.metric for finding in unread_findings(SPOKEN, played, "made")}
     assert "m.Update.weights" in left
     assert "m.Model.weights" not in left
 
@@ -209,7 +214,7 @@ def test_what_a_client_is_sent_of_others_is_unread_until_a_client_reads_it() -> 
     spoken = replace(SPOKEN, sent={**SPOKEN.sent, sums: GraphSums(NodeRows("hidden"))})
 
     def left(*played: tuple[Attack, str]) -> dict[str, str]:
-        return {f.metric: f.adversary for f in unread(spoken, played, "made")}
+        return {f.metric: f.adversary for f in unread_findings(spoken, played, "made")}
 
     reads = attack(hears=(GraphSums(),))
     assert left()["m.Sums.context"] == "client"
@@ -218,5 +223,7 @@ def test_what_a_client_is_sent_of_others_is_unread_until_a_client_reads_it() -> 
 
 
 def test_a_client_reads_no_upload_of_others() -> None:
-    left = {f.metric for f in unread(SPOKEN, [(attack(NodeRows("final")), "client:0")], "made")}
+    left = {
+        f.metric for f in unread_findings(SPOKEN, [(attack(NodeRows("final")), "client:0")], "made")
+    }
     assert "m.Update.second" in left

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audits.curves.cards import Card, cards
+from audits.curves.cards import Card, make_cards
 from audits.curves.conditions import check_conditions, state_of
 from audits.curves.marks import Marks
-from audits.curves.recommend import choose, objections
+from audits.curves.recommend import choose_point, list_objections
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve_data import Choice, CurveData, CurvePoint, Leak, Limits, Series
 from securefg.runs.summary import ClaimedEpsilon
@@ -111,7 +111,7 @@ def test_conditions_are_met_exactly_where_nothing_is_objected(name: str) -> None
     found, limits, state = CASES[name]
     conditions = check_conditions(found, limits)
     assert state_of(conditions) == state, conditions
-    assert (state == "met") is not bool(objections(found, limits))
+    assert (state == "met") is not bool(list_objections(found, limits))
     assert all(one.found for one in conditions)
 
 
@@ -124,11 +124,11 @@ def card_of(one: CurvePoint, choice: Choice | None = None) -> Card:
         limits=LIMITS,
         series=(series,),
         points=(one,),
-        choices=(choice or choose(series, [one], LIMITS, "securefg curve own.yaml"),),
+        choices=(choice or choose_point(series, [one], LIMITS, "securefg curve own.yaml"),),
         settings="",
         versions={},
     )
-    return cards(data, Marks(data))[0]
+    return make_cards(data, Marks(data))[0]
 
 
 def test_card_of_a_setting_that_fits_names_it() -> None:

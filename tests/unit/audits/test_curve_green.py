@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from audits.curves.collect import _leaks
+from audits.curves.collect import _pool_leaks
 from audits.curves.page import render_curve
 from audits.curves.plan import Asked
-from audits.curves.recommend import choose
+from audits.curves.recommend import choose_point
 from audits.findings.record import Finding, Verdict
 from securefg.foundation.interval import Interval, interval
 from securefg.reports.curve_data import CurveData, CurvePoint, Leak, Limits, Series, Timing
@@ -84,7 +84,7 @@ def page(points: list[CurvePoint], series: Series = SERIES) -> str:
         limits=limits,
         series=(series,),
         points=tuple(points),
-        choices=(choose(series, points, limits, "securefg curve own.yaml"),),
+        choices=(choose_point(series, points, limits, "securefg curve own.yaml"),),
         settings="",
         versions={},
     )
@@ -96,7 +96,7 @@ def is_green(text: str) -> bool:
 
 
 def asked_and_found(attacks: Sequence[str], seeds: int = 3) -> tuple[Leak, ...]:
-    return _leaks(found_by(attacks, seeds), Asked(ATTACKS, ("server",)))
+    return _pool_leaks(found_by(attacks, seeds), Asked(ATTACKS, ("server",)))
 
 
 def test_measured_whole_it_is_green_and_tells_the_nodes_claim() -> None:
@@ -117,7 +117,7 @@ def test_an_attack_removed_turns_the_page_not_green(gone: str) -> None:
 def test_an_attack_missing_in_one_seed_turns_the_page_not_green() -> None:
     audits = found_by(ATTACKS, 3)
     audits[1] = audits[1][:1]
-    assert not is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))]))
+    assert not is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ("server",))))]))
 
 
 def test_a_method_removed_turns_the_page_not_green() -> None:
@@ -170,7 +170,7 @@ def _with(*findings: Finding) -> tuple[Leak, ...]:
     """All that was asked for holds in three seeds; the last has these findings too."""
     audits = found_by(ATTACKS, 3)
     audits[-1] += findings
-    return _leaks(audits, Asked(ATTACKS, ("server",)))
+    return _pool_leaks(audits, Asked(ATTACKS, ("server",)))
 
 
 def _promise(attack: str, **changes: object) -> Finding:
@@ -210,12 +210,12 @@ def test_three_findings_of_one_seed_are_not_three_seeds() -> None:
 
 def test_what_none_reads_counts_where_no_adversary_is_named() -> None:
     audits = [[*found, _promise("unread_field")] for found in found_by(ATTACKS, 3)]
-    assert not is_green(page([point(_leaks(audits, Asked(ATTACKS, ())))]))
+    assert not is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ())))]))
 
 
 def test_promises_alone_are_no_attack() -> None:
     audits = [[_promise("books", verdict=Verdict.NOT_DETECTED)] for _ in range(3)]
-    text = page([point(_leaks(audits, Asked((), ("server",))))])
+    text = page([point(_pool_leaks(audits, Asked((), ("server",))))])
     assert not is_green(text)
     assert "no attack was run" in text
 
@@ -255,7 +255,7 @@ def test_pooled_seeds_one_of_them_odd_are_judged_together(
     audits = found_by(ATTACKS, 3)
     gain = Interval(value=(low + high) / 2, low=low, high=high)
     audits[1][0] = audits[1][0].model_copy(update={"verdict": odd, "gain": gain})
-    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    leaks = _pool_leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].verdict == wanted
     assert is_green(page([point(leaks)])) is green
 
@@ -265,7 +265,7 @@ def test_page_one_run_with_a_leak_is_not_green() -> None:
     audits = found_by(ATTACKS, 3)
     gain = Interval(value=0.06, low=0.001, high=0.12)
     audits[1][0] = audits[1][0].model_copy(update={"verdict": Verdict.LEAK, "gain": gain})
-    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    leaks = _pool_leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].leaking == (1,)
     found = leaks[0].model_copy(
         update={
@@ -292,7 +292,7 @@ def test_page_most_exposed_target_above_the_limit_is_not_green() -> None:
         [f.model_copy(update={**computed, "verdict": Verdict.TRACE}) for f in found]
         for found in found_by(ATTACKS, 3)
     ]
-    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    leaks = _pool_leaks(audits, Asked(ATTACKS, ("server",)))
     assert [(leak.verdict, leak.basis, leak.most_exposed) for leak in leaks] == [
         ("TRACE", "computed", 0.04)
     ] * 2
@@ -309,7 +309,7 @@ def test_a_null_that_was_not_computed_spoils_no_leak_over_the_seeds() -> None:
     for findings in audits:
         changed = {"verdict": Verdict.LEAK, "gain": gain, "details": {"null_failed": 1.0}}
         findings[0] = findings[0].model_copy(update=changed)
-    leaks = _leaks(audits, Asked(ATTACKS, ("server",)))
+    leaks = _pool_leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].verdict == "LEAK"
     assert not is_green(page([point(leaks)]))
 
@@ -325,7 +325,7 @@ def test_an_attack_under_its_floor_without_a_defence_keeps_no_limit(
     changed = {"verdict": Verdict.TRACE, "gain": gain, "floor": 0.1, "positive": power}
     for findings in audits:
         findings[0] = findings[0].model_copy(update=changed)
-    assert is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))])) is green
+    assert is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ("server",))))])) is green
 
 
 def test_a_recommendation_says_whose_place_nobody_took() -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import yaml
 
-from audits.curves.collect import _alone, _leaks, _point, _series, is_audited
+from audits.curves.collect import _make_point, _make_series, _pool_leaks, _scores_alone, is_audited
 from audits.curves.plan import Asked, plan_curve
 from audits.curves.pooled import over_seeds_and_targets, pooled_verdict
 from audits.curves.recommend import (
-    choose,
-    objections,
+    choose_point,
+    list_objections,
 )
 from audits.curves.settings import load_curve
 from audits.findings.record import Finding, Verdict
@@ -183,7 +183,7 @@ def point(
 
 
 def chosen(*points: CurvePoint, limits: Limits = LIMITS, series: Series = SERIES) -> Choice:
-    return choose(series, points, limits, "securefg curve own.yaml")
+    return choose_point(series, points, limits, "securefg curve own.yaml")
 
 
 def test_the_best_point_within_the_limits_is_chosen() -> None:
@@ -234,7 +234,7 @@ def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
     assert chosen(point("p", 0.7, 8)).point == "p"
     nobody = chosen(spoilt)
     assert nobody.point is None
-    assert any(words in said for said in objections(spoilt, LIMITS))
+    assert any(words in said for said in list_objections(spoilt, LIMITS))
 
 
 def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
@@ -242,7 +242,7 @@ def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
     found = point("p", 0.7, 8)
     assert chosen(found, limits=Limits(epsilon=8, leak_gain=0.05, accuracy=0.68)).point == "p"
     limits = Limits(epsilon=8, leak_gain=0.05, accuracy=0.7)
-    assert any("may be 0.685" in said for said in objections(found, limits))
+    assert any("may be 0.685" in said for said in list_objections(found, limits))
     assert chosen(found, limits=limits).point is None
 
 
@@ -269,7 +269,7 @@ def test_an_epsilon_of_another_unit_meets_no_limit(unit: str, limit: Unit, said:
         update={"unit": unit, "claims": {"node": claim, unit: own}}
     )
     limits = Limits(epsilon=8, leak_gain=0.05, unit=limit)
-    assert objections(found, limits) == ([said] if said else [])
+    assert list_objections(found, limits) == ([said] if said else [])
 
 
 def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) -> None:
@@ -292,15 +292,15 @@ def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) 
     runs = find_runs(tmp_path / "runs")
     alone = runs[plan.levels[0].runs[0].config.hash].summary()
     assert alone.test_scores is not None
-    found = _alone(plan, plan.settings[0], runs, "balanced_accuracy")
+    found = _scores_alone(plan, plan.settings[0], runs, "balanced_accuracy")
     assert found == (alone.test_scores.balanced_accuracy,)
     sweep["alone"] = {"config": "other.yaml", "set": ["method={name: alone}"]}
     path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
     plan = plan_curve(load_curve(path), path)
     runner.start(plan.levels[0].runs[0].config)
     runs = find_runs(tmp_path / "runs")
-    assert _series(plan, plan.settings[0].series, runs).alone is not None
-    assert _alone(plan, plan.settings[0], runs, "balanced_accuracy") == ()
+    assert _make_series(plan, plan.settings[0].series, runs).alone is not None
+    assert _scores_alone(plan, plan.settings[0], runs, "balanced_accuracy") == ()
 
 
 def test_a_defence_on_other_data_is_not_above_training_alone(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_defence_on_other_data_is_not_above_training_alone(tmp_path: Path) -> 
     for planned in plan.points:
         runner.start(planned.config)
     runs = find_runs(tmp_path / "runs")
-    plain, other = (_alone(plan, setting, runs, "accuracy") for setting in plan.settings)
+    plain, other = (_scores_alone(plan, setting, runs, "accuracy") for setting in plan.settings)
     assert (len(plain), other) == (1, ())
 
 
@@ -339,7 +339,7 @@ def test_point_whose_run_has_no_score_has_failed(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump({"sweeps": [sweep], "seeds": 1}))
     plan = plan_curve(load_curve(path), path)
     runner.start(plan.points[0].config)
-    found = _point(plan, plan.settings[0], find_runs(tmp_path / "runs"), {})
+    found = _make_point(plan, plan.settings[0], find_runs(tmp_path / "runs"), {})
     assert found.accuracy is None
     assert found.failed.startswith("a run has no accuracy (every round was aborted: secure ")
 
@@ -390,14 +390,14 @@ def test_a_leak_whose_control_shows_nothing_did_not_hold() -> None:
     control = Interval(value=0.0095, low=-0.02, high=0.04)
     update = {"positive": control, "floor": 0.009}
     audits = [[finding(0.03, 0.02, Verdict.LEAK).model_copy(update=update)] for _ in range(3)]
-    (told,) = _leaks(audits, Asked(("a",), ("server",)))
+    (told,) = _pool_leaks(audits, Asked(("a",), ("server",)))
     assert not told.sound
     assert "does not reach its floor" in told.because
 
 
 def test_a_seed_without_the_attack_makes_the_point_inconclusive() -> None:
     audits = [[finding(0.0, 0.02, Verdict.NOT_DETECTED)], [], []]
-    (told,) = _leaks(audits, Asked(("a",), ("server",)))
+    (told,) = _pool_leaks(audits, Asked(("a",), ("server",)))
     assert (told.verdict, told.because) == ("INCONCLUSIVE", "measured in 1 of 3 seeds")
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from audits.curves import conditions, recommend
-from audits.curves.collect import _leaks
+from audits.curves.collect import _pool_leaks
 from audits.curves.command import CurveOutcome, draw_curve
 from audits.curves.plan import Asked, plan_curve
 from audits.curves.settings import load_curve
@@ -99,13 +99,13 @@ def test_page_is_not_green_where_shown_answers_leak_whatever_is_excluded(drawn: 
 
 
 def test_page_without_default_audit_is_not_green() -> None:
-    whole = point(_leaks(found_by(ATTACKS, 3), Asked(ATTACKS, ("server",))))
+    whole = point(_pool_leaks(found_by(ATTACKS, 3), Asked(ATTACKS, ("server",))))
     assert is_green(page([whole]))
     assert not is_green(page([whole.model_copy(update={"default_leaks": None})]))
 
 
 def test_page_with_a_leak_in_one_default_audit_is_not_green() -> None:
-    whole = point(_leaks(found_by(ATTACKS, 3), Asked(ATTACKS, ("server",))))
+    whole = point(_pool_leaks(found_by(ATTACKS, 3), Asked(ATTACKS, ("server",))))
     words = "answered_links by outsider is LEAK in the audit of seed 2"
     text = page([whole.model_copy(update={"default_leaks": (words,)})])
     assert not is_green(text)
@@ -123,17 +123,17 @@ def test_excluded_attack_counts_where_it_broke_off(changes: dict, counted: bool)
     audits = found_by((*ATTACKS, "vocabulary"), 3)
     audits[1][-1] = audits[1][-1].model_copy(update=changes)
     asked = Asked(ATTACKS, ("server",), excluded=frozenset({"vocabulary"}))
-    leaks = _leaks(audits, asked)
+    leaks = _pool_leaks(audits, asked)
     assert ("vocabulary" in {leak.attack for leak in leaks}) is counted
     assert is_green(page([point(leaks)])) is not counted
 
 
 def test_attack_that_fits_and_was_not_asked_for_counts() -> None:
     audits = found_by((*ATTACKS, "vocabulary"), 3)
-    assert is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))]))
+    assert is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ("server",))))]))
     unsound = {"verdict": Verdict.INCONCLUSIVE, "null_at_chance": False}
     audits[1][-1] = audits[1][-1].model_copy(update=unsound)
-    assert not is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))]))
+    assert not is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ("server",))))]))
 
 
 def test_attack_that_does_not_fit_counts_only_if_asked_for() -> None:
@@ -141,9 +141,9 @@ def test_attack_that_does_not_fit_counts_only_if_asked_for() -> None:
     audits = found_by((*ATTACKS, "vocabulary"), 3)
     for findings in audits:
         findings[-1] = findings[-1].model_copy(update=unmet)
-    assert is_green(page([point(_leaks(audits, Asked(ATTACKS, ("server",))))]))
+    assert is_green(page([point(_pool_leaks(audits, Asked(ATTACKS, ("server",))))]))
     asked = Asked((*ATTACKS, "vocabulary"), ("server",))
-    assert not is_green(page([point(_leaks(audits, asked))]))
+    assert not is_green(page([point(_pool_leaks(audits, asked))]))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from audits.empirical_epsilon import gaussian_bound, moments_bound
 from audits.mechanisms import audit as audit_module
 from audits.mechanisms.audit import audit_experiment
-from audits.mechanisms.callables import Claim, Release, measure
+from audits.mechanisms.callables import Claim, Release, measure_release
 from audits.mechanisms.results import (
     CANARIES,
     FAMILY_LEVEL,
@@ -126,7 +126,7 @@ def test_both_bounds_of_a_game_share_its_level() -> None:
     message.policy = type("P", (), {"delta": 1e-5})()  # type: ignore[assignment]
     coins = np.where(np.arange(1000) % 2 == 0, 1.0, -1.0)
     scores = coins + np.random.default_rng(0).standard_normal(1000)
-    found = message.bound(scores, coins, 1.0)
+    found = message.score_bound(scores, coins, 1.0)
     errors = int(((scores >= 0) & (coins < 0)).sum()), int(((scores < 0) & (coins > 0)).sum())
     counted = gaussian_bound(errors[0], 500, errors[1], 500, 1e-5, 0.975)
     _, measured = moments_bound(scores[coins > 0], scores[coins < 0], 1e-5, 0.975, 2.0)
@@ -144,7 +144,10 @@ def laplace(seed: int) -> Release:
 def test_sound_noise_of_another_law_is_not_held_to_the_gaussians() -> None:
     """Laplace noise keeps epsilon 1 and still passes the bound for Gaussian trade-offs."""
     claim = Claim(epsilon=1.0, delta=1e-5, size=1)
-    found = measure(laplace(0), claim, 4000, 0)
+    found = measure_release(laplace(0), claim, 4000, 0)
     assert found.verdict == "NOT_DETECTED"
     assert found.gaussian.epsilon > claim.epsilon
-    assert measure(laplace(0), replace(claim, noise="gaussian"), 4000, 0).verdict == "VIOLATION"
+    assert (
+        measure_release(laplace(0), replace(claim, noise="gaussian"), 4000, 0).verdict
+        == "VIOLATION"
+    )

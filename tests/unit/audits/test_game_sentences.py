@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks import active, get_active, get_attack, shipped
+from attacks import get_active, get_attack, load_active_attacks, load_shipped_attacks
 from attacks.base import AnyAttack
 from attacks.questions import Question
 from audits.answer.model import Level
@@ -19,7 +19,7 @@ from audits.answer.remedies import MASKS, clauses_of, kinds_named, other_clauses
 from audits.answer.sentences import finding_sentence
 from audits.findings.record import Finding, Verdict
 from audits.games import load_game
-from audits.games import shipped as shipped_games
+from audits.games import shipped_questions as shipped_games
 from audits.games.base import BinaryGame
 from audits.groups import picked_targets
 from securefg.foundation.interval import Interval
@@ -135,7 +135,9 @@ def sentences(game: str, attack: str) -> Iterator[str]:
 
 
 def attacks_by_game() -> list[tuple[str, str]]:
-    attacks = [get_attack(name) for name in shipped()] + [get_active(name) for name in active()]
+    attacks = [get_attack(name) for name in load_shipped_attacks()] + [
+        get_active(name) for name in load_active_attacks()
+    ]
     return [(attack.question.name, attack.name) for attack in attacks]
 
 
@@ -172,7 +174,7 @@ def test_exposures_of_attacks_mention_training_only_if_measured() -> None:
 
 
 def attack_named(name: str) -> Any:
-    return get_attack(name) if name in shipped() else get_active(name)
+    return get_attack(name) if name in load_shipped_attacks() else get_active(name)
 
 
 def test_claims_more_finds_people_and_training() -> None:
@@ -182,7 +184,7 @@ def test_claims_more_finds_people_and_training() -> None:
 
 
 def declared(name: str) -> AnyAttack:
-    return get_attack(name) if name in shipped() else get_active(name)
+    return get_attack(name) if name in load_shipped_attacks() else get_active(name)
 
 
 def test_exposures_of_attacks_claim_only_what_their_games_score() -> None:

@@ -14,7 +14,7 @@ from audits.games.base import BinaryGame, OutcomeGame, somebody_elses
 from audits.games.features import found_words, words_ranked
 from audits.games.labels import LabelGame
 from audits.games.models import CopyGame
-from audits.games.samples import exact, within
+from audits.games.samples import exact_share, share_within
 from securefg.foundation.ranks import row_ranks
 
 
@@ -117,14 +117,14 @@ def test_words_are_found_by_rank_alone() -> None:
 def test_exact_samples_are_counted_in_any_order() -> None:
     truth = np.array([[[1.0, 0, 1], [0, 1, 1]]])
     guess = np.array([[[0.0, 1, 1], [1, 0, 0]]])
-    assert exact(guess, truth).tolist() == [0.5]
+    assert exact_share(guess, truth).tolist() == [0.5]
 
 
 def test_a_sample_within_the_guessed_span_counts_whole() -> None:
     truth = np.array([[[3.0, 4, 0], [1, -1, 0]]])
     span = np.array([[[1.0, 0, 0], [0, 1, 0]]])
-    assert within(span, truth) == pytest.approx(1.0)
-    assert within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
+    assert share_within(span, truth) == pytest.approx(1.0)
+    assert share_within(span[:, :1], truth)[0] == pytest.approx((0.6 + 0.5**0.5) / 2)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

@@ -11,8 +11,8 @@ import pytest
 from attacks.questions import Question
 from audits.findings.record import Finding, Group, Verdict
 from audits.games.base import BinaryGame, OutcomeGame
-from audits.groups import LEAST, exposure, groups, top_ten
-from audits.metrics import auc
+from audits.groups import LEAST, exposure_groups, target_exposure, top_ten
+from audits.metrics import area_under_curve
 from audits.rehearsals.throwaway import new_truth
 from audits.truth import Truth
 from securefg.foundation.interval import Interval
@@ -40,8 +40,8 @@ def same(guess: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def test_exposures_average_to_the_auc() -> None:
     rng = np.random.default_rng(0)
     so, scores = rng.random(60) < 0.4, rng.normal(size=60).round(1)
-    values, said_of = exposure(binary(np.arange(60), so), scores)
-    assert values[said_of].mean() == pytest.approx(auc(so.astype(int), scores))
+    values, said_of = target_exposure(binary(np.arange(60), so), scores)
+    assert values[said_of].mean() == pytest.approx(area_under_curve(so.astype(int), scores))
 
 
 def test_a_class_that_is_exposed_shows_where_the_average_hides_it(truth: Truth) -> None:
@@ -51,7 +51,7 @@ def test_a_class_that_is_exposed_shows_where_the_average_hides_it(truth: Truth) 
         Question(ids=ids), "share found", "row", np.ones(len(ids)), same, np.zeros(len(ids))
     )
     guess = (labels == 1).astype(np.float64)  # every node of class 1 is found, none of the other
-    found = {group.name: group for group in groups(truth, game, guess)}
+    found = {group.name: group for group in exposure_groups(truth, game, guess)}
     assert found["class 1"].value.value == 1.0
     assert found["class 0"].value.value == 0.0
     assert {group.by for group in found.values()} == {"degree", "class", "client"}
@@ -61,17 +61,17 @@ def test_a_class_that_is_exposed_shows_where_the_average_hides_it(truth: Truth) 
 def test_no_group_of_few_is_told(truth: Truth) -> None:
     ids = truth.experiment.shards[0].node_ids.numpy()[: 2 * LEAST]
     so = np.arange(2 * LEAST) < LEAST - 1  # too few of whom it is so, whatever the group
-    assert groups(truth, binary(ids, so), np.arange(len(ids), dtype=float)) == ()
+    assert exposure_groups(truth, binary(ids, so), np.arange(len(ids), dtype=float)) == ()
 
 
 def test_targets_that_are_no_nodes_have_no_groups(truth: Truth) -> None:
     game = binary(np.arange(40), np.arange(40) < 20, "client")
-    assert groups(truth, game, np.zeros(40)) == ()
+    assert exposure_groups(truth, game, np.zeros(40)) == ()
 
 
 def test_edges_are_grouped_by_the_lower_degree_of_their_ends(truth: Truth) -> None:
     pairs = truth.graph.edge_index.numpy().T[:60]
-    found = groups(truth, binary(pairs, np.arange(60) < 30, "edge"), np.ones(60))
+    found = exposure_groups(truth, binary(pairs, np.arange(60) < 30, "edge"), np.ones(60))
     assert {group.by for group in found} == {"degree"}
     assert all(group.value.value == 0.5 for group in found)  # all scores are alike
 

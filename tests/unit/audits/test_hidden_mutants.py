@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from audits.books import reconciled
-from audits.curves.collect import _counts, _unchecked
+from audits.books import reconcile_books
+from audits.curves.collect import _counts_as_leak, _unchecked_leaks
 from audits.curves.plan import Asked
 from audits.findings.record import Finding, Verdict
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.mechanisms.linked import play_across
 from audits.mechanisms.training import by_tensors, training_tests
-from audits.noise_law import law_tests, worst
+from audits.noise_law import law_tests, worst_test
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.methods.two_sums import features
@@ -239,13 +239,13 @@ def test_persons_that_the_data_do_not_have_refute_a_declaration(
     spoil: Spoil, honest: Truth, monkeypatch: Patch
 ) -> None:
     spoil(monkeypatch)
-    assert Verdict.VIOLATION in {finding.verdict for finding in influences(honest, 0)}
+    assert Verdict.VIOLATION in {finding.verdict for finding in audit_influences(honest, 0)}
 
 
 def test_books_find_noise_that_is_shared_among_too_many(tmp_path: Path, monkeypatch: Patch) -> None:
     """The reader of a sum knows its own noise."""
     monkeypatch.setattr(defence, "_unknown_noises", lambda threat, name, senders: senders)
-    finding = reconciled(made(tmp_path))
+    finding = reconcile_books(made(tmp_path))
     assert finding.verdict is Verdict.VIOLATION
     assert "shared among 4 clients" in finding.because
 
@@ -297,7 +297,7 @@ class ThirdStepCancels(SystemNoise):
     [OneCoinForAll, SameSamplesInAllSteps, NoNoiseFromTheThirdStepOn, ThirdStepCancels],
 )
 def test_dp_sgd_with_spoiled_coins_or_later_steps_is_found(noise: type[SystemNoise]) -> None:
-    found = worst(training_tests(by_tensors, PLAN, noise()), 1e-5)
+    found = worst_test(training_tests(by_tensors, PLAN, noise()), 1e-5)
     assert found is not None
     assert found.severe
 
@@ -316,7 +316,7 @@ def first_sample_clipped(x: Tensor, bound: float, per: Any) -> Tensor:
 @pytest.mark.parametrize("clip", [clipped_by_tensor, first_sample_clipped])
 def test_dp_sgd_with_a_clip_of_parts_is_found(clip: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(dp_sgd, "clip_l2", clip)
-    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5)
+    found = worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5)
     assert found is not None
     assert found.name == "any sample beyond the clip"
 
@@ -330,7 +330,7 @@ def test_dp_sgd_with_a_fixed_number_of_samples_is_not_the_claimed_sampling(
         return chosen
 
     monkeypatch.setattr(dp_sgd, "_drawn", drawn)
-    assert worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5) is not None
+    assert worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5) is not None
 
 
 # ------------------------------------------------------------------------------ the page of a curve
@@ -351,13 +351,13 @@ def _check(name: str, verdict: Verdict = Verdict.NOT_DETECTED) -> Finding:
 
 def test_curve_with_a_promise_that_was_not_checked_in_every_seed_is_not_green() -> None:
     whole = [_check(name) for name in ("books", "mechanisms", "recorded")]
-    assert _unchecked(4.0, [whole, whole]) == ()
-    assert _unchecked(None, [[], []]) == ()
-    (leak,) = _unchecked(4.0, [whole, whole[:1]])
+    assert _unchecked_leaks(4.0, [whole, whole]) == ()
+    assert _unchecked_leaks(None, [[], []]) == ()
+    (leak,) = _unchecked_leaks(4.0, [whole, whole[:1]])
     assert leak.verdict == Verdict.INCONCLUSIVE.value
     assert "mechanisms, recorded" in leak.because
 
 
 def test_curve_excludes_no_check_of_a_promise() -> None:
     finding = _check("recorded", Verdict.INCONCLUSIVE)
-    assert _counts(finding, Asked((), (), excluded=frozenset({"recorded_noise"})))
+    assert _counts_as_leak(finding, Asked((), (), excluded=frozenset({"recorded_noise"})))

@@ -9,9 +9,9 @@ import torch
 from attacks import get_attack
 from attacks.base import CannotAttack
 from attacks.questions import SummedBoth, SummedFeatures, SummedLinks
-from attacks.sums import SUMS, _variance, ratios
+from attacks.sums import SUMS, _noise_variance, likelihood_ratios
 from audits.games import make_game
-from audits.metrics import auc
+from audits.metrics import area_under_curve
 from audits.truth import Truth
 from securefg.privacy.accountants import Step, exact_gaussian
 from securefg.protocol.transcript import Adversary, read_transcript
@@ -81,8 +81,8 @@ def test_targets_that_move_a_sum_little_do_not_spoil_the_order_of_those_that_mov
         moves = sizes[:, None] * np.eye(2)[0]
         rest = so[:, None] * moves + 2 * rng.normal(size=(300, 2))
         fitting = (rest * moves).sum(1) / np.square(moves).sum(1)
-        by_ratio = ratios(rest, np.zeros_like(moves), moves)
-        found.append((auc(so, by_ratio), auc(so, fitting)))
+        by_ratio = likelihood_ratios(rest, np.zeros_like(moves), moves)
+        found.append((area_under_curve(so, by_ratio), area_under_curve(so, fitting)))
     best, other = np.mean(found, axis=0)
     assert best > other + 0.08
 
@@ -95,9 +95,9 @@ def test_two_sums_together_tell_what_both_variances_allow(truth_of):
     for need, release in zip(SUMS, planned, strict=True):
         share = x.policy.rules[release.name].stddev(torch.Size([release.dim]))
         wanted = x.public.num_clients * share**2
-        assert _variance(view, need) == pytest.approx(wanted, rel=1e-6)
+        assert _noise_variance(view, need) == pytest.approx(wanted, rel=1e-6)
     # Nobody is exposed further than the claim: mu of epsilon 0.5 at this delta, and of no less.
-    sds = [np.sqrt(_variance(view, need)) for need in SUMS]
+    sds = [np.sqrt(_noise_variance(view, need)) for need in SUMS]
     assert isinstance(game.question, SummedBoth)
     noise = np.concatenate([np.full(r.dim, sd) for r, sd in zip(planned, sds, strict=True)])
     mu = float(np.linalg.norm(game.question.moves / noise, axis=1).max())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from audits.games import kriging
-from audits.games.kriging import known_apart, kriged, walk_kernel
+from audits.games.kriging import known_apart, krige_rows, walk_kernel
 from audits.known_graph import known_edges
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -36,22 +36,22 @@ def error(guess: np.ndarray, nodes: np.ndarray) -> float:
 
 
 def test_neighbours_tell_more_than_the_mean() -> None:
-    with_graph = kriged(ROWS[KNOWN], KNOWN, WANTED, EDGES, NODES)
-    without = kriged(ROWS[KNOWN], KNOWN, WANTED, None, NODES)
+    with_graph = krige_rows(ROWS[KNOWN], KNOWN, WANTED, EDGES, NODES)
+    without = krige_rows(ROWS[KNOWN], KNOWN, WANTED, None, NODES)
     assert error(with_graph.wanted, WANTED) < 0.8 * error(without.wanted, WANTED)
     assert np.allclose(without.wanted, ROWS[KNOWN].mean(0))
 
 
 def test_a_graph_that_has_nothing_to_do_with_the_rows_leaves_the_mean() -> None:
     shuffled = RNG.permutation(NODES)[EDGES]
-    found = kriged(ROWS[KNOWN], KNOWN, WANTED, shuffled, NODES)
-    without = kriged(ROWS[KNOWN], KNOWN, WANTED, None, NODES)
+    found = krige_rows(ROWS[KNOWN], KNOWN, WANTED, shuffled, NODES)
+    without = krige_rows(ROWS[KNOWN], KNOWN, WANTED, None, NODES)
     assert error(found.wanted, WANTED) < 1.02 * error(without.wanted, WANTED)
 
 
 def test_known_rows_are_foretold_without_themselves() -> None:
-    found = kriged(ROWS[KNOWN], KNOWN, WANTED, EDGES, NODES)
-    one = kriged(ROWS[KNOWN[1:]], KNOWN[1:], KNOWN[:1], EDGES, NODES)
+    found = krige_rows(ROWS[KNOWN], KNOWN, WANTED, EDGES, NODES)
+    one = krige_rows(ROWS[KNOWN[1:]], KNOWN[1:], KNOWN[:1], EDGES, NODES)
     assert np.abs(found.known[0] - one.wanted[0]).max() < 0.3 * ROWS.std()
     assert error(found.known, KNOWN) > 0.5 * error(found.wanted, WANTED)
 
@@ -62,7 +62,7 @@ def test_a_graph_too_large_to_walk_is_cut_around_the_nodes() -> None:
     assert np.linalg.eigvalsh(whole).min() > 0
     large = np.concatenate([EDGES, EDGES + NODES], 1)  # a second part that no walk reaches
     assert np.allclose(walk_kernel(nodes, large, 2 * NODES), whole)
-    assert len(kriging._around(nodes, EDGES, 10**6)) <= NODES
+    assert len(kriging._nodes_around(nodes, EDGES, 10**6)) <= NODES
 
 
 def test_known_nodes_are_never_wanted() -> None:

@@ -33,7 +33,7 @@ def test_the_prior_of_a_clients_links_is_no_weaker_than_its_released_answers(tru
     assert isinstance(game, BinaryGame)
     assert truth.answers is not None
     known = answers_alike(truth.answers.double().softmax(-1).numpy(), game.question.ids)
-    best = max(metrics.auc(game.truth, scores) for scores in known)
+    best = max(metrics.area_under_curve(game.truth, scores) for scores in known)
     reached = game.prior(np.zeros(len(game.truth))).value
     assert reached == pytest.approx(max(best, 0.5))
 
@@ -43,7 +43,7 @@ def test_of_several_priors_the_best_is_taken_and_chance_where_none_is_better(tru
     so = np.array([1, 0, 1, 0])
     telling = link_prior(truth, SERVER, pairs, so, [so.astype(float)])
     assert telling is not None
-    assert metrics.auc(so, telling) == 1
+    assert metrics.area_under_curve(so, telling) == 1
     wire = link_prior(truth, Adversary.parse("wire"), pairs, so, [-so.astype(float)])
     assert wire is None
 

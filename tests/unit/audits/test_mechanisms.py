@@ -23,7 +23,7 @@ from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.redraw import guess_seeds, play_redraw
-from audits.mechanisms.results import MechanismResult, violations
+from audits.mechanisms.results import MechanismResult, failed_checks
 from audits.uploads import WIDTH, Host, claimed_fields, open_channel
 from securefg.federation.channel import Channel
 from securefg.foundation.streams import derive_seed
@@ -98,7 +98,7 @@ def with_noise(make: Callable[[], NoiseSource]) -> Callable[[Policy], Channel]:
 
 
 def caught(results: list[MechanismResult]) -> set[str]:
-    return {check for checks in violations(results).values() for check in checks}
+    return {check for checks in failed_checks(results).values() for check in checks}
 
 
 def of(results: list[MechanismResult], check: str) -> list[MechanismResult]:
@@ -113,7 +113,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bounds_come_close(
     privacy: dict[str, Any],
 ) -> None:
     results = audit_experiment(experiment(privacy), 20_000, 0, quiet_channel(1))
-    assert violations(results) == {}
+    assert failed_checks(results) == {}
     assert {r.verdict for r in results} == {"NOT_DETECTED"}
     for result in of(results, "canary"):
         assert result.rounds == result.planned == 4
@@ -220,7 +220,7 @@ def test_sound_mechanisms_are_flagged_no_oftener_than_at_95_percent(epsilon: flo
     settings = PrivacySettings(mechanism="local_gaussian", target_epsilon=epsilon)
     policy = make_policy(settings, PLANNED, 10)
     flagged = sum(
-        bool(violations(audit_releases(policy, PLANNED, quiet_channel(seed), 600, seed)))
+        bool(failed_checks(audit_releases(policy, PLANNED, quiet_channel(seed), 600, seed)))
         for seed in range(12)
     )
     assert flagged <= binom.ppf(0.999, 12, 0.05)
@@ -237,7 +237,7 @@ def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Ex
     )
     results = audited(local)
     assert caught(results) >= {"canary", "linked", "shape"}
-    assert len(violations(results)) == 4  # every field, and the message
+    assert len(failed_checks(results)) == 4  # every field, and the message
     assert "whole" in caught(results)
 
 
@@ -369,7 +369,7 @@ def test_noise_in_the_first_round_only_is_caught(brief: Experiment) -> None:
 
 @pytest.mark.usefixtures("few_birthdays")
 def test_long_rows_without_noise_at_their_end_are_caught(brief: Experiment) -> None:
-    found = violations(audited(brief, with_noise(BareBeyondTheFirst)))
+    found = failed_checks(audited(brief, with_noise(BareBeyondTheFirst)))
     assert "shape" in found.get("Update.weights", [])
 
 
@@ -525,7 +525,7 @@ def test_a_second_field_left_bare_is_caught(
         return sound(channel, message, name, x, turn)
 
     monkeypatch.setattr(Channel, "_protect", protect)
-    found = violations(audited(brief, quiet_channel(6)))
+    found = failed_checks(audited(brief, quiet_channel(6)))
     assert "Update.embeddings" in found
     assert not {"Update.weights", "Update.predictions"} & found.keys()
 
@@ -588,7 +588,7 @@ def test_uploads_are_what_the_channel_emits(local: Experiment) -> None:
     policy = replace(local.policy, rules=rules)
     host = Host(policy, _planned(local), open_channel(policy, SystemNoise()), companion=True)
     values = np.full((5, 1, 4), 3.0)
-    seen, own = host.emit({"weights": values}, host.enrol(5), 1)
+    seen, own = host.emit_views({"weights": values}, host.enrol_clients(5), 1)
     assert seen["weights"] == pytest.approx(np.full((5, 1, 4), 0.5), abs=1e-6)
     assert own["weights"] == pytest.approx(np.zeros((5, 1, 4)), abs=1e-6)
 
@@ -600,14 +600,14 @@ def test_a_discrete_trial_is_the_sum_over_the_least_honest_survivors() -> None:
     assert isinstance(rule, distributed_discrete.DistributedDiscrete)
     host = Host(found.policy, [release], open_channel(found.policy, SystemNoise()))
     assert host.cohort == rule.least_noises
-    seen, _ = host.emit({}, host.enrol(4000), 1)
+    seen, _ = host.emit_views({}, host.enrol_clients(4000), 1)
     one = rule.local_stddev(rule.plan_for(seen["weights"].shape[-1])) / rule.scale
     assert seen["weights"].std() == pytest.approx(one * math.sqrt(rule.least_noises), rel=0.05)
 
 
 def test_no_client_is_enrolled_twice(local: Experiment) -> None:
     host = Host(local.policy, _planned(local), open_channel(local.policy, SystemNoise()))
-    first, second = host.enrol(10), host.enrol(10)
+    first, second = host.enrol_clients(10), host.enrol_clients(10)
     assert second[0][0] == sum(count for _, count in first)
 
 

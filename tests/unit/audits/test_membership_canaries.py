@@ -12,11 +12,11 @@ import torch
 
 from attacks.base import CannotAttack
 from audits import canary_audit
-from audits.canary_audit import canaries, canary_scores, judged, over_trainings
+from audits.canary_audit import audit_canaries, canary_scores, judge_scores, over_trainings
 from audits.empirical_epsilon import several_trainings
 from audits.findings.record import Verdict
-from audits.games.membership import membership
-from audits.promises import promises
+from audits.games.membership import make_membership
+from audits.promises import list_checks
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.runs import runner
@@ -39,7 +39,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 def test_a_model_that_remembers_leaks_its_canaries(truth: Truth) -> None:
-    (finding,) = canaries(truth)
+    (finding,) = audit_canaries(truth)
     assert finding.verdict is Verdict.LEAK
     assert finding.epsilon_lower > 0.5
     assert finding.epsilon_lower <= finding.epsilon_ceiling
@@ -52,30 +52,30 @@ def test_a_model_that_remembers_leaks_its_canaries(truth: Truth) -> None:
 
 
 def test_the_audit_reports_them_among_the_promises(truth: Truth) -> None:
-    names = [f.attack for check in promises(truth, 1000, 0).values() for f in check()]
+    names = [f.attack for check in list_checks(truth, 1000, 0).values() for f in check()]
     assert names.count("canaries") == 1
 
 
 def test_a_run_without_canaries_has_no_such_finding(tmp_path: Path) -> None:
     plain = Truth.of(runner.start(small.config(tmp_path, "training.rounds=1")).folder)
-    assert canaries(plain) == []
+    assert audit_canaries(plain) == []
     with pytest.raises(CannotAttack, match="carries no canaries"):
         canary_scores(plain)
 
 
 def test_a_method_without_a_model_is_inconclusive(tmp_path: Path) -> None:
     config = small.config(tmp_path, "audit.canaries=10", "training.rounds=1", method="alone")
-    (finding,) = canaries(Truth.of(runner.start(config).folder))
+    (finding,) = audit_canaries(Truth.of(runner.start(config).folder))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "released no model" in finding.because
 
 
 def test_a_bound_above_the_claim_is_a_violation(truth, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary_audit, "claimed_epsilon", lambda truth: (0.1, "claimed"))
-    (finding,) = canaries(truth)
+    (finding,) = audit_canaries(truth)
     assert finding.verdict is Verdict.VIOLATION
     monkeypatch.setattr(canary_audit, "claimed_epsilon", lambda truth: (9.0, "claimed"))
-    assert canaries(truth)[0].verdict is Verdict.LEAK
+    assert audit_canaries(truth)[0].verdict is Verdict.LEAK
 
 
 def _claiming(truth: Truth, epsilon: float | None, **changed: Any) -> Any:
@@ -109,23 +109,24 @@ def test_every_canary_is_shown_whole_whatever_its_coin(truth: Truth) -> None:
 def test_the_number_of_guesses_hangs_on_nothing_but_the_number_of_canaries() -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
-        _, _, guesses = judged(rng.normal(size=100), rng.random(100) < 0.5, 1e-5)
+        _, _, guesses = judge_scores(rng.normal(size=100), rng.random(100) < 0.5, 1e-5)
         assert guesses == 66
 
 
 def test_right_guesses_are_counted_at_both_ends() -> None:
     inside = np.arange(30) >= 15
-    bound, right, guesses = judged(np.arange(30.0), inside, 1e-5)
+    bound, right, guesses = judge_scores(np.arange(30.0), inside, 1e-5)
     assert (right, guesses) == (20, 20)
     assert bound.epsilon > 1
-    swapped, right, _ = judged(np.arange(30.0), ~inside, 1e-5)
+    swapped, right, _ = judge_scores(np.arange(30.0), ~inside, 1e-5)
     assert (right, swapped.epsilon) == (0, 0.0)
 
 
 def test_scores_that_know_nothing_rarely_show_an_epsilon() -> None:
     rng = np.random.default_rng(3)
     flagged = sum(
-        judged(rng.normal(size=100), rng.random(100) < 0.5, 1e-5)[0].epsilon > 0 for _ in range(200)
+        judge_scores(rng.normal(size=100), rng.random(100) < 0.5, 1e-5)[0].epsilon > 0
+        for _ in range(200)
     )
     assert flagged <= 20  # 5 % expected, 20 is beyond three sd
 
@@ -152,5 +153,5 @@ def test_one_canary_over_several_trainings(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_canaries_are_no_targets_of_the_membership_game(truth) -> None:
     few = truth.judged_by(truth.config.audit.model_copy(update={"num_shadows": 4}))
-    game = membership(few, Adversary("outsider"), np.random.default_rng(0))
+    game = make_membership(few, Adversary("outsider"), np.random.default_rng(0))
     assert game.question.ids.max() < truth.experiment.canaries.first

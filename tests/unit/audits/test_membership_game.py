@@ -13,9 +13,9 @@ from attacks.base import CannotAttack
 from attacks.membership import MEMBERSHIP_LIRA, MEMBERSHIP_LOSS, MEMBERSHIP_RMIA
 from attacks.questions import Question
 from audits import shadows as shadow_training
-from audits.games.membership import MembershipGame, balanced, membership
-from audits.metrics import auc
-from audits.shadows import redrawn
+from audits.games.membership import MembershipGame, balance_nodes, make_membership
+from audits.metrics import area_under_curve
+from audits.shadows import redraw_experiment
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
 from securefg.runs import runner
@@ -39,7 +39,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> MembershipGame:
-    return membership(truth, OUTSIDER, np.random.default_rng(0))
+    return make_membership(truth, OUTSIDER, np.random.default_rng(0))
 
 
 def judged(truth: Truth, **settings: object) -> Truth:
@@ -66,7 +66,7 @@ def test_the_server_reads_the_clients_own_predictions(truth: Truth, game: Member
     server = _guess(truth, game, MEMBERSHIP_LOSS, Adversary("server"))
     assert np.isfinite(server).all()
     assert not np.allclose(outside, server)
-    assert auc(game.truth, server) > 0.55
+    assert area_under_curve(game.truth, server) > 0.55
 
 
 def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> None:
@@ -82,7 +82,7 @@ def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> No
 
 
 def test_all_adversaries_are_asked_the_same_targets_in_an_order_of_their_own(truth, game) -> None:
-    other = membership(truth, Adversary("server"), np.random.default_rng(1))
+    other = make_membership(truth, Adversary("server"), np.random.default_rng(1))
     assert set(other.question.ids) == set(game.question.ids)
     assert not np.array_equal(other.question.ids, game.question.ids)
     place = {node: i for i, node in enumerate(other.question.ids)}
@@ -115,19 +115,19 @@ def test_shadows_are_made_once(truth, game, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("trained again")
 
     monkeypatch.setattr(shadow_training, "train_shadows", refuse)
-    membership(truth, OUTSIDER, np.random.default_rng(2))
+    make_membership(truth, OUTSIDER, np.random.default_rng(2))
     with pytest.raises(AssertionError, match="trained again"):
-        membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
+        make_membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
 
 
 def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None:
     recipe, graph, ids = shadow_training.recipe_of(truth), truth.graph, np.arange(30)
     other = graph.labels.roll(1)
     names = {
-        shadow_training._hash(recipe, graph, ids),
-        shadow_training._hash(replace(recipe, epochs=recipe.epochs + 1), graph, ids),
-        shadow_training._hash(recipe, replace(graph, labels=other), ids),
-        shadow_training._hash(recipe, graph, ids + 1),
+        shadow_training._recipe_hash(recipe, graph, ids),
+        shadow_training._recipe_hash(replace(recipe, epochs=recipe.epochs + 1), graph, ids),
+        shadow_training._recipe_hash(recipe, replace(graph, labels=other), ids),
+        shadow_training._recipe_hash(recipe, graph, ids + 1),
     }
     assert len(names) == 4
 
@@ -146,7 +146,7 @@ def test_shadows_of_the_method_are_runs_of_it_that_learn_their_own_members(truth
 def test_a_shadow_of_the_method_trains_on_its_half_at_every_client(truth, game) -> None:
     ids = game.question.ids
     member = np.arange(len(ids)) % 2 == 0
-    shadow = redrawn(truth.experiment, ids, member, 0)
+    shadow = redraw_experiment(truth.experiment, ids, member, 0)
     for shard in shadow.shards:
         held = np.isin(ids, shard.node_ids.numpy())
         trained = shard.node_ids[shard.graph.split.train].numpy()
@@ -162,7 +162,7 @@ def test_shadows_of_the_method_that_take_too_long_are_not_made(truth, game) -> N
 
 def test_a_shadows_graph_lacks_a_share_of_the_edges_in_both_directions(truth: Truth) -> None:
     graph = truth.graph
-    kept = shadow_training.thinned(graph, 0.25, torch.Generator().manual_seed(0))
+    kept = shadow_training.thin_edges(graph, 0.25, torch.Generator().manual_seed(0))
     assert abs(1 - kept.shape[1] / graph.edge_index.shape[1] - 0.25) < 0.05
     pairs = {tuple(edge) for edge in kept.T.tolist()}
     assert pairs == {(b, a) for a, b in pairs}
@@ -181,18 +181,18 @@ def test_membership_is_no_secret_to_a_server_with_the_labels(tmp_path: Path) -> 
     tree["data"]["csbm"] = dict(CSBM)
     run = Truth.of(runner.start(parse_config(tree)).folder)
     with pytest.raises(CannotAttack, match="no secret"):
-        membership(run, Adversary("server"), np.random.default_rng(0))
-    found = membership(run, OUTSIDER, np.random.default_rng(0))
+        make_membership(run, Adversary("server"), np.random.default_rng(0))
+    found = make_membership(run, OUTSIDER, np.random.default_rng(0))
     assert np.isfinite(_guess(run, found, MEMBERSHIP_RMIA)).all()
 
 
 def test_a_run_that_releases_no_model_is_not_attacked(tmp_path: Path) -> None:
     run = Truth.of(runner.start(small.config(tmp_path, method="alone")).folder)
     with pytest.raises(CannotAttack, match="released no model"):
-        membership(run, OUTSIDER, np.random.default_rng(0))
+        make_membership(run, OUTSIDER, np.random.default_rng(0))
 
 
 def test_too_few_targets_are_refused() -> None:
     labels, train = np.zeros(30, int), np.arange(30) < 5
     with pytest.raises(CannotAttack, match="10 targets"):
-        balanced(labels, train, ~train, np.random.default_rng(0))
+        balance_nodes(labels, train, ~train, np.random.default_rng(0))

@@ -22,16 +22,18 @@ def drawn(seed: int, gap: float = 1.0, each: int = 200) -> tuple[np.ndarray, np.
 
 
 def test_auc_counts_ties_half() -> None:
-    assert metrics.auc([1, 0, 1, 0], [2, 1, 1, 0]) == pytest.approx(3.5 / 4)
+    assert metrics.area_under_curve([1, 0, 1, 0], [2, 1, 1, 0]) == pytest.approx(3.5 / 4)
     labels, scores = drawn(0)
     rounded = np.round(scores)
-    assert metrics.auc(labels, rounded) == pytest.approx(roc_auc_score(labels, rounded))
+    assert metrics.area_under_curve(labels, rounded) == pytest.approx(
+        roc_auc_score(labels, rounded)
+    )
 
 
 def test_null_sd_is_the_spread_of_permuted_labels() -> None:
     labels, scores = drawn(1, each=60)
     rng = np.random.default_rng(2)
-    values = [metrics.auc(rng.permutation(labels), scores) for _ in range(2000)]
+    values = [metrics.area_under_curve(rng.permutation(labels), scores) for _ in range(2000)]
     assert np.std(values) == pytest.approx(metrics.auc_null_sd(60, 60), rel=0.06)
     assert metrics.auc_null_sd(60, 60) == pytest.approx((121 / (12 * 3600)) ** 0.5)
 
@@ -170,7 +172,7 @@ def test_bad_labels_and_scores_raise_with_what_was_found(
     labels: list[int], scores: list[float], says: str
 ) -> None:
     with pytest.raises(BadMetricInput, match=says):
-        metrics.auc(labels, scores)
+        metrics.area_under_curve(labels, scores)
     with pytest.raises(BadMetricInput, match=says):
         metrics.auc_interval(labels, scores)
     with pytest.raises(BadMetricInput, match=says):
@@ -180,7 +182,7 @@ def test_bad_labels_and_scores_raise_with_what_was_found(
 def test_scores_in_the_place_of_labels_are_refused() -> None:
     labels, scores = drawn(5)
     with pytest.raises(BadMetricInput, match="other than 0 and 1"):
-        metrics.auc(scores, labels)
+        metrics.area_under_curve(scores, labels)
 
 
 def test_a_swapped_label_column_is_caught() -> None:
@@ -234,7 +236,7 @@ def lira_auc(in_law: object, out_law: object) -> float:
     rng = np.random.default_rng(8)
     values = np.concatenate([rng.normal(0, 3, 2000), rng.normal(0, 1, 2000)])
     scores = in_law(values, 0, 3) - out_law(values, 0, 1)  # type: ignore[operator]
-    return metrics.auc(np.repeat([1, 0], 2000), scores)
+    return metrics.area_under_curve(np.repeat([1, 0], 2000), scores)
 
 
 def test_lira_is_a_ratio_of_densities() -> None:

@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from audits.books import reconciled
+from audits.books import reconcile_books
 from audits.findings.record import Finding, Verdict
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.mechanisms.message import AuditedMessage
 from audits.mechanisms.redraw import play_birthdays, play_redraw
 from audits.mechanisms.results import LawResult
@@ -177,7 +177,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 def test_redraw_of_sound_noise_finds_nothing(honest: Truth) -> None:
     assert {result.verdict for result in redrawn(honest.experiment)} == {"NOT_DETECTED"}
     assert verdicts(recorded_noise(honest)) == {Verdict.NOT_DETECTED}
-    assert reconciled(honest).verdict is Verdict.NOT_DETECTED
+    assert reconcile_books(honest).verdict is Verdict.NOT_DETECTED
 
 
 def fresh_seeds(bits: int) -> Spoil:
@@ -297,13 +297,13 @@ def test_declared_influence_that_is_too_small_is_refuted(
     spoil: Spoil, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     spoil(monkeypatch)
-    found = {f.because.partition(":")[0]: f for f in influences(made(tmp_path), 0)[:2]}
+    found = {f.because.partition(":")[0]: f for f in audit_influences(made(tmp_path), 0)[:2]}
     assert found["Products.products"].verdict is Verdict.VIOLATION
     assert found["ClassSums.sums"].verdict is Verdict.NOT_DETECTED
 
 
 def test_declared_influence_reports_a_share_per_release(honest: Truth) -> None:
-    node, products, edge, links = influences(honest, 0)
+    node, products, edge, links = audit_influences(honest, 0)
     assert verdicts([node, products, edge, links]) == {Verdict.NOT_DETECTED}
     assert node.details["share_of_declared"] == pytest.approx(1, abs=1e-3)
     assert 0.7 < products.details["share_of_declared"] < 1
@@ -314,7 +314,7 @@ def test_declared_influence_reports_a_share_per_release(honest: Truth) -> None:
 def test_holders_are_recounted_from_the_partition(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(assembly, "most_holders", lambda graph, partition: (1, 1))
     shares = {"name": "shares", "shares": [0.9] * 6}
-    finding = reconciled(made(tmp_path, partition=shares))
+    finding = reconcile_books(made(tmp_path, partition=shares))
     assert finding.verdict is Verdict.VIOLATION
     assert "1 holders of a node; the partition has 6" in finding.because
 
@@ -388,7 +388,7 @@ def test_early_stop_claims_the_planned_epsilon(tmp_path: Path) -> None:
     assert node.spent is not None
     assert node.spent < 0.7 * node.epsilon
     assert f"{epsilon_text(node.spent)} spent" in node.bound("node")
-    assert reconciled(truth).verdict is not Verdict.VIOLATION
+    assert reconcile_books(truth).verdict is not Verdict.VIOLATION
 
 
 def test_books_find_an_early_stop_that_claims_what_was_spent(tmp_path: Path) -> None:
@@ -400,6 +400,6 @@ def test_books_find_an_early_stop_that_claims_what_was_spent(tmp_path: Path) -> 
     for claim in summary["epsilon"].values():
         claim["epsilon"], claim["spent"] = claim["spent"] or claim["epsilon"], None
     path.write_text(json.dumps(summary))
-    finding = reconciled(truth)
+    finding = reconcile_books(truth)
     assert finding.verdict is Verdict.VIOLATION
     assert "may end early" in finding.because

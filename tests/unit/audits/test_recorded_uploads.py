@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from audits.books import reconciled
+from audits.books import reconcile_books
 from audits.findings.record import Verdict
 from audits.mechanisms.training import by_modules, by_tensors, training_tests
-from audits.noise_law import worst
+from audits.noise_law import worst_test
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.federation.channel import Channel
@@ -60,7 +60,7 @@ def test_an_honest_record_is_clean(honest: Truth) -> None:
     findings = recorded_noise(honest)
     assert {f.verdict for f in findings} == {Verdict.NOT_DETECTED}
     assert len(findings) == 3
-    assert reconciled(honest).verdict is Verdict.NOT_DETECTED
+    assert reconcile_books(honest).verdict is Verdict.NOT_DETECTED
 
 
 def test_of_every_guessed_seed_one_clients_row_is_drawn(
@@ -103,7 +103,7 @@ def test_an_honest_masked_record_is_clean(tmp_path: Path) -> None:
     (finding,) = recorded_noise(truth)
     assert finding.verdict is Verdict.NOT_DETECTED
     assert finding.targets > 0
-    assert reconciled(truth).verdict is Verdict.NOT_DETECTED
+    assert reconcile_books(truth).verdict is Verdict.NOT_DETECTED
 
 
 class Halved(SystemNoise):
@@ -291,7 +291,7 @@ def test_books_that_do_not_agree_are_found(
     shutil.copytree(honest.folder.path, tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     forged(folder)
-    finding = reconciled(Truth(folder, honest.experiment))
+    finding = reconcile_books(Truth(folder, honest.experiment))
     assert finding.verdict is wanted
     assert finding.because
 
@@ -302,7 +302,7 @@ def test_a_sum_over_too_few_survivors_is_found(tmp_path: Path) -> None:
     wanted = dict.fromkeys(policy.least_survivors, 99)
     assert wanted
     demanding = replace(truth.experiment, policy=replace(policy, least_survivors=wanted))
-    finding = reconciled(Truth(truth.folder, demanding))
+    finding = reconcile_books(Truth(truth.folder, demanding))
     assert finding.verdict is Verdict.VIOLATION
     assert "planned for 99" in finding.because
 
@@ -314,7 +314,7 @@ PLAN = DpSgd(TrainingPlan(5, 0.1, 1.0, 1.0, 0.2), 10)
 
 @pytest.mark.parametrize("steps", [by_tensors, by_modules])
 def test_sound_dp_sgd_is_clean(steps: Any) -> None:
-    assert worst(training_tests(steps, PLAN, SystemNoise()), 1e-3) is None
+    assert worst_test(training_tests(steps, PLAN, SystemNoise()), 1e-3) is None
 
 
 class FirstStepOnly(SystemNoise):
@@ -340,12 +340,12 @@ class SameInBothSteps(SystemNoise):
 
 @pytest.mark.parametrize("noise", [Halved, FirstStepOnly, EverySampleDrawn, SameInBothSteps])
 def test_spoiled_noise_or_sampling_of_dp_sgd_is_found(noise: type[SystemNoise]) -> None:
-    assert worst(training_tests(by_tensors, PLAN, noise()), 1e-3) is not None
+    assert worst_test(training_tests(by_tensors, PLAN, noise()), 1e-3) is not None
 
 
 def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp_sgd, "clip_l2", lambda x, bound, per: x.double())
-    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
+    found = worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
     assert found is not None
     assert found.severe
 
@@ -353,5 +353,5 @@ def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_wrong_denominator_of_dp_sgd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = dp_sgd._moved
     monkeypatch.setattr(dp_sgd, "_moved", lambda w, d, rate: moved(w, d, rate * 0.5))
-    found = worst(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
+    found = worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
     assert found is not None

@@ -12,12 +12,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from attacks import active, get_active, get_attack
+from attacks import get_active, get_attack, load_active_attacks
 from attacks.active.base import Request, Told
-from audits.control_runs import bared, undefended
+from audits.control_runs import strip_noise, undefended_config
 from audits.findings.record import Finding, Verdict
-from audits.rehearsals.rehearse import Rehearsal, floor_of, rehearse
-from audits.rehearsals.throwaway import federate, new_truth, throwaway
+from audits.rehearsals.rehearse import Rehearsal, floor_of, rehearse_attacks
+from audits.rehearsals.throwaway import federate_rounds, new_truth, throwaway_config
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.meanings import Weights
@@ -35,7 +35,7 @@ NOISE = "mechanism: local_gaussian, target_epsilon: 8, unit: client"
 
 
 def played(root: Path, attack: str, *overrides: str) -> Finding:
-    (finding,) = rehearse(config(root / "runs", *overrides), [attack]).findings
+    (finding,) = rehearse_attacks(config(root / "runs", *overrides), [attack]).findings
     return finding
 
 
@@ -112,7 +112,7 @@ def test_a_budget_that_clients_hold_ends_repeated_requests(tmp_path: Path) -> No
 
 
 def test_powers_of_two_read_rows_of_0_and_1_with_fewer_numbers_than_words() -> None:
-    from attacks.active.weights import _decoded
+    from attacks.active.weights import _decode_row
 
     rng = np.random.default_rng(0)
     for scaled in (False, True):
@@ -121,7 +121,7 @@ def test_powers_of_two_read_rows_of_0_and_1_with_fewer_numbers_than_words() -> N
         code = np.zeros((60, 4))
         code[np.arange(60), np.arange(60) // 15] = 2.0 ** (np.arange(60) % 15)
         sent = (row.astype(np.float32) @ code.astype(np.float32)).astype(np.float64)
-        assert np.allclose(_decoded(sent, 15), row)
+        assert np.allclose(_decode_row(sent, 15), row)
 
 
 @pytest.mark.slow
@@ -164,11 +164,11 @@ def test_the_positive_control_has_no_noise_in_training_either(tmp_path: Path) ->
         "training.dp_sgd={clip_l2: 1.0, noise_multiplier: 1.0, sampling: 0.5, num_samples: 20}",
         "training.weight_decay=0",
     )
-    control = undefended(chosen, 2, tmp_path)
+    control = undefended_config(chosen, 2, tmp_path)
     assert chosen.training.dp_sgd is not None
     assert control.training.dp_sgd is None
-    assert bared(chosen).training.dp_sgd is None
-    assert bared(chosen).training.rounds == chosen.training.rounds
+    assert strip_noise(chosen).training.dp_sgd is None
+    assert strip_noise(chosen).training.rounds == chosen.training.rounds
 
 
 # ------------------------------------------------------------------------------- the stage itself
@@ -181,8 +181,10 @@ def silent(request: Request) -> list[Told]:
 def test_without_a_lie_the_federation_comes_to_the_weights_of_a_run(tmp_path: Path) -> None:
     chosen = config(tmp_path / "runs", "training.rounds=2", "training.final_model=last")
     outcome = runner.start(chosen)
-    experiment = prepare(throwaway(chosen))
-    rehearsed = federate(experiment, new_truth(experiment, tmp_path / "own").folder, 2, silent)
+    experiment = prepare(throwaway_config(chosen))
+    rehearsed = federate_rounds(
+        experiment, new_truth(experiment, tmp_path / "own").folder, 2, silent
+    )
     files = [
         folder.path / "model.safetensors" for folder in (outcome.folder, rehearsed.truth.folder)
     ]
@@ -191,17 +193,17 @@ def test_without_a_lie_the_federation_comes_to_the_weights_of_a_run(tmp_path: Pa
 
 
 def test_what_was_told_is_what_is_on_record(tmp_path: Path) -> None:
-    experiment = prepare(throwaway(config(tmp_path / "runs")))
+    experiment = prepare(throwaway_config(config(tmp_path / "runs")))
 
     def lie(request: Request) -> list[Told]:
-        name = request.named(Weights())
+        name = request.field_with_meaning(Weights())
         assert name is not None
         sent = request.values[name]
         assert isinstance(sent, torch.Tensor)
         return [Told({name: torch.full_like(sent, 0.25)})]
 
     folder = new_truth(experiment, tmp_path / "own").folder
-    rehearsed = federate(experiment, folder, 1, lie)
+    rehearsed = federate_rounds(experiment, folder, 1, lie)
     sent = [r.fields() for r in read_transcript(folder.transcript) if not r.up]
     assert all(bool((fields["weights"] == 0.25).all()) for fields in sent)
     assert rehearsed.lies == 1
@@ -213,7 +215,7 @@ def test_a_rehearsal_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "empty")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     monkeypatch.setattr("tempfile.tempdir", None)
-    rehearse(config(tmp_path / "runs", *USERS), ["chosen_projections"])
+    rehearse_attacks(config(tmp_path / "runs", *USERS), ["chosen_projections"])
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "scratch"]
 
 
@@ -226,13 +228,13 @@ def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(
     attack = get_active("chosen_projections")
     monkeypatch.setattr("audits.rehearsals.rehearse.get_active", lambda name: attack)
     monkeypatch.setitem(attack.__dict__, "lie", broken)
-    found: Rehearsal = rehearse(config(tmp_path, *USERS), ["chosen_projections"])
+    found: Rehearsal = rehearse_attacks(config(tmp_path, *USERS), ["chosen_projections"])
     assert [name for name, _ in found.failed] == ["chosen_projections"]
     assert found.findings[0].failed
 
 
 def test_audits_of_recorded_runs_refuse_active_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "trap_weights" in active()
+    assert "trap_weights" in load_active_attacks()
     outside = ModuleType("outside.lies")
     outside.ATTACK = get_active("trap_weights")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "outside.lies", outside)

@@ -7,7 +7,7 @@ import pytest
 
 from attacks.base import Array
 from attacks.questions import SumQuestion
-from attacks.sums import ratios
+from attacks.sums import likelihood_ratios
 from audits.games.base import BinaryGame
 from audits.games.sums import SumGame, shared_sd, told_alone
 
@@ -32,7 +32,7 @@ def leaks(made: type[BinaryGame], noise_sd: float, draws: int = 60) -> float:
         more = shared_sd(so, moves, rng) if made is SumGame else 0.0
         targets = SumQuestion(ids=np.arange(len(so)), moves=moves, sum_without=without)
         game = made(targets, "AUC", "node", so, shared_sd=more)
-        found += game.gain(ratios(seen, without, moves)).low > 0
+        found += game.gain(likelihood_ratios(seen, without, moves)).low > 0
     return found / draws
 
 
@@ -53,7 +53,7 @@ def test_who_moves_a_sum_alike_is_not_ranked_by_the_noise_they_share(
     moves = np.ones((40, 5))
     total = (so[:, None] * moves).sum(0)
     without = total - so[:, None] * moves
-    scores = ratios(total + noise_sd * rng.standard_normal(5), without, moves)
+    scores = likelihood_ratios(total + noise_sd * rng.standard_normal(5), without, moves)
     targets = SumQuestion(ids=np.arange(40), moves=moves, sum_without=without)
     assert BinaryGame(targets, "AUC", "node", so).measure(scores).value == 1
     assert low <= SumGame(targets, "AUC", "node", so).measure(scores).value <= high

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from audits.findings.record import Verdict
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from securefg.methods.two_sums import algorithm as two_sums
@@ -40,7 +40,7 @@ def found(truth: Truth) -> dict[str, Verdict]:
 def test_an_honest_federation_is_clean(tmp_path: Path):
     truth = made(tmp_path)
     assert set(found(truth).values()) == {Verdict.NOT_DETECTED}
-    moved = influences(truth, 0)
+    moved = audit_influences(truth, 0)
     assert {finding.verdict for finding in moved} == {Verdict.NOT_DETECTED}
     assert len(moved) == 4
     assert min(finding.targets for finding in moved) >= 2 * 12
@@ -148,5 +148,5 @@ def test_a_declaration_that_the_runs_own_data_refute_is_a_violation(
     monkeypatch.setattr(two_sums, "moved_by_node", lambda settings, links: 0.3)
     truth = made(tmp_path)
     assert set(found(truth).values()) == {Verdict.NOT_DETECTED}
-    _, node, _, edge = influences(truth, 0)
+    _, node, _, edge = audit_influences(truth, 0)
     assert node.verdict is edge.verdict is Verdict.VIOLATION

@@ -9,7 +9,7 @@ from attacks.questions import Question
 from audits.findings.record import Verdict
 from audits.games.base import BinaryGame, OutcomeGame
 from audits.groups import tail_chance
-from audits.verdicts import STANDS_OUT, Evidence, judge
+from audits.verdicts import STANDS_OUT, Evidence, judge_gain
 from securefg.foundation.interval import Interval
 
 WORKS = Interval(value=0.4, low=0.3, high=0.5)
@@ -26,7 +26,7 @@ def membership(rng: np.random.Generator, exposed: int) -> tuple[BinaryGame, np.n
 def verdict_of(game: BinaryGame, scores: np.ndarray, tail: float | None) -> Verdict:
     gain = game.gain(scores)
     found = Evidence(game.measure(scores), gain, True, WORKS, False, 0.1, smallest=0.05, tail=tail)
-    return judge(found)[0]
+    return judge_gain(found)[0]
 
 
 def test_tail_chance_ten_unprotected_of_a_thousand_are_not_undetected() -> None:

@@ -61,7 +61,7 @@ def played(truth: Truth, name: str) -> tuple[float, SumQuestion]:
 def test_messages_without_noise_tell_what_a_transfer_was(what: str, tmp_path: Path) -> None:
     name, method, privacy = RUNS[what]
     truth = truth_of(tmp_path, method, privacy)
-    assert truth.spoken.unmet(get_attack(name)) is None
+    assert truth.spoken.unmet_need(get_attack(name)) is None
     assert played(truth, name)[0] > 0.95
 
 
@@ -79,7 +79,7 @@ def test_noise_for_a_person_leaves_little_of_a_transfer(tmp_path: Path) -> None:
 
 def test_runs_whose_edges_carry_nothing_are_not_attacked(tmp_path: Path) -> None:
     plain = truth_of(tmp_path, {"name": "two_sums", "graph": False}, {}, edge_features=0)
-    assert plain.spoken.unmet(get_attack("summed_transfers")) is not None
+    assert plain.spoken.unmet_need(get_attack("summed_transfers")) is not None
     with pytest.raises(CannotAttack, match="carry no numbers"):
         make_game(SummedTransfers, plain, SERVER, np.random.default_rng(0))
 

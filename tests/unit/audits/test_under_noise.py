@@ -36,7 +36,9 @@ def played(config: RunConfig) -> list[Finding]:
         for kind in sorted(attack.adversaries):
             adversary = DEFAULT_ADVERSARY[kind]
             try:
-                if truth.spoken.unmet(attack) or attack.applies_to(player.view(truth, adversary)):
+                if truth.spoken.unmet_need(attack) or attack.applies_to(
+                    player.view(truth, adversary)
+                ):
                     continue
             except CannotAttack:
                 continue

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from audits.coverage import unread
+from audits.coverage import unread_findings
 from audits.truth import UNSAID, Truth
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public
@@ -50,5 +50,5 @@ def test_what_clients_are_sent_without_a_meaning_is_unread(truth: Truth) -> None
     spoken = Truth(truth.folder, replace(truth.experiment, method=other)).spoken
     found = {place for place, meaning in spoken.sent.items() if meaning is UNSAID}
     assert found == {("unplanned.Ask", "rows"), ("unplanned.Ask", "words")}
-    told = {finding.metric for finding in unread(spoken, [], "made")}
+    told = {finding.metric for finding in unread_findings(spoken, [], "made")}
     assert {"unplanned.Ask.rows", "unplanned.Ask.words"} <= told

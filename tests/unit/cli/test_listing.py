@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attacks import active, attack_names, get_attack
+from attacks import attack_names, get_attack, load_active_attacks
 from securefg.cli.listing import rows
 from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError
@@ -59,7 +59,7 @@ def listed(kind: str) -> dict[str, str]:
 
 def test_every_shipped_method_and_attack_is_listed_by_the_name_one_asks_for() -> None:
     assert set(listed("methods")) == set(method_names()) == set(SHIPPED)
-    assert set(listed("attacks")) == {*attack_names(), *active()}
+    assert set(listed("attacks")) == {*attack_names(), *load_active_attacks()}
     assert all(get_attack(name).name == name for name in attack_names())
     assert all(get_method(name).name == name for name in method_names())
 

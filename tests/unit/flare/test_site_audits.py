@@ -201,11 +201,11 @@ def test_a_fetched_run_loads_nothing_as_if_it_were_the_sites(
 def test_a_release_that_is_on_no_book_is_found_at_home(world: World) -> None:
     truth = site_truth(world.kits.site("site-3"))
     missing = replace(truth, releases=truth.releases[:-1])
-    from audits.site import _books
+    from audits.site import _check_books
 
-    assert _books(truth).verdict is Verdict.NOT_DETECTED
-    assert _books(missing).verdict is Verdict.VIOLATION
-    assert "is on no book" in _books(missing).because
+    assert _check_books(truth).verdict is Verdict.NOT_DETECTED
+    assert _check_books(missing).verdict is Verdict.VIOLATION
+    assert "is on no book" in _check_books(missing).because
 
 
 class Halved(SystemNoise):

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from audits.exposure import exposures
+from audits.exposure import audit_exposures
 from audits.findings.record import Verdict
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.truth import Truth
 from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
@@ -184,7 +184,7 @@ def test_summary_has_both_conventions(finished: runner.Outcome) -> None:
 
 
 def test_audit_finds_no_node_beyond_the_declaration(finished: runner.Outcome) -> None:
-    found = influences(Truth.of(finished.folder), 0)
+    found = audit_influences(Truth.of(finished.folder), 0)
     assert {one.verdict for one in found} == {Verdict.NOT_DETECTED}
     shares = {one.metric: one.details["share_of_declared"] for one in found}
     counted = [share for metric, share in shares.items() if "LabelCounts" in metric]
@@ -197,13 +197,13 @@ def test_audit_finds_counts_that_are_too_far(
     """A silo that counts every neighbour thrice is found."""
     whole = features.known_labels
     monkeypatch.setattr(features, "known_labels", lambda graph: 3 * whole(graph))
-    found = influences(Truth.of(finished.folder), 0)
+    found = audit_influences(Truth.of(finished.folder), 0)
     counted = [one for one in found if "LabelCounts" in one.metric and one.unit == "node"]
     assert [one.verdict for one in counted] == [Verdict.VIOLATION]
 
 
 def test_sums_of_the_run_expose_no_upload(finished: runner.Outcome) -> None:
-    found = exposures(Truth.of(finished.folder), 0)
+    found = audit_exposures(Truth.of(finished.folder), 0)
     assert Verdict.LEAK not in {one.verdict for one in found}
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from audits.findings.record import Verdict
-from audits.influence import influences
+from audits.influence import audit_influences
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
@@ -92,7 +92,7 @@ def test_claim_holds_for_any_number_of_links(finished: runner.Outcome) -> None:
 
 
 def test_audit_finds_no_node_beyond_the_declaration(finished: runner.Outcome) -> None:
-    found = influences(Truth.of(finished.folder), 0)
+    found = audit_influences(Truth.of(finished.folder), 0)
     assert {one.verdict for one in found} == {Verdict.NOT_DETECTED}
     assert max(one.details["share_of_declared"] for one in found) == pytest.approx(1, abs=1e-4)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from audits.findings.record import Verdict
 from audits.mechanisms.audit import audit_experiment
-from audits.mechanisms.results import violations
+from audits.mechanisms.results import failed_checks
 from audits.recorded import recorded_noise
 from audits.truth import Truth
 from audits.uploads import Sealing, open_channel
@@ -94,7 +94,7 @@ def with_noise(factor: float) -> Callable[[Policy], Sealing]:
 
 def test_own_defence_honest_channel_passes_all_games(tmp_path: Path) -> None:
     results = audit_experiment(prepare(config(tmp_path)), 2000, 0, with_noise(1.0))
-    assert violations(results) == {}
+    assert failed_checks(results) == {}
     assert {"canary", "loud", "linked", "whole", "seed", "redraw", "birthday"} <= {
         result.check for result in results
     }
@@ -102,7 +102,7 @@ def test_own_defence_honest_channel_passes_all_games(tmp_path: Path) -> None:
 
 def test_own_defence_with_half_its_noise_is_a_violation(tmp_path: Path) -> None:
     results = audit_experiment(prepare(config(tmp_path)), 2000, 0, with_noise(0.5))
-    assert "whole" in violations(results)["Update.weights"]
+    assert "whole" in failed_checks(results)["Update.weights"]
 
 
 def test_own_defence_recorded_noise_follows_its_law(honest: RunFolder) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.curves.accuracy import gain, pareto
-from audits.curves.page import strength
+from audits.curves.accuracy import largest_gain, pareto_points
+from audits.curves.page import strength_words
 from securefg.reports.curve_data import CurvePoint, Leak
 from securefg.reports.figures.canvas import decades, linear_axis, log_axis
 from securefg.reports.figures.plot import Mark, Plot, Side, Trace, draw_plot
@@ -46,7 +46,9 @@ def test_the_front_holds_what_nothing_beats_and_nothing_else(
     found: list[tuple[float, float]],
 ) -> None:
     points = [at(*one) for one in found]
-    front = {(p.accuracy.value if p.accuracy else 0.0, gain(p)) for p in pareto(points)}
+    front = {
+        (p.accuracy.value if p.accuracy else 0.0, largest_gain(p)) for p in pareto_points(points)
+    }
 
     def beaten(one: tuple[float, float]) -> bool:
         return any(other != one and other[0] >= one[0] and other[1] <= one[1] for other in found)
@@ -55,7 +57,7 @@ def test_the_front_holds_what_nothing_beats_and_nothing_else(
 
 
 def test_the_front_runs_from_left_to_right() -> None:
-    front = pareto([at(0.9, 0.4), at(0.5, 0.1), at(0.4, 0.3)])
+    front = pareto_points([at(0.9, 0.4), at(0.5, 0.1), at(0.4, 0.3)])
     assert [p.accuracy.value for p in front if p.accuracy] == [0.5, 0.9]
 
 
@@ -74,7 +76,7 @@ def test_the_front_runs_from_left_to_right() -> None:
     ],
 )
 def test_words_for_a_leak_go_by_what_could_be_gained(found: Leak, words: str) -> None:
-    assert strength(found) == words
+    assert strength_words(found) == words
 
 
 def test_adversaries_and_settings_are_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from audits.findings.file import FindingsFile
-from audits.findings.history import digest
+from audits.findings.history import file_digest
 from audits.findings.record import Finding, Verdict
 from securefg.cli.main import app
 from securefg.foundation.errors import InputError
@@ -256,9 +256,9 @@ def test_manifest_that_was_edited_vouches_for_no_page(copied: RunFolder) -> None
     for page in (build_report(copied), build_dpo_page(copied)):
         sign_page(copied, page)
     page, path = copied.path / "report.html", copied.path / "manifest.json"
-    signed = digest(page)
+    signed = file_digest(page)
     page.write_text("forged")
-    path.write_text(path.read_text().replace(signed, digest(page)))
+    path.write_text(path.read_text().replace(signed, file_digest(page)))
     assert set(wrong(copied)) == {"report.html", "dpo.html"}
     sign_page(copied, build_dpo_page(copied))
     assert wrong(copied) == {"report.html": OUTDATED}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audits.exposure import COALITION_READS, exposures
+from audits.exposure import COALITION_READS, audit_exposures
 from audits.findings.record import Verdict
 from audits.mask_reuse import audit_masks
 from audits.truth import Truth
@@ -69,7 +69,7 @@ def test_transcript_keeps_no_boxes_and_no_masks(finished: runner.Outcome) -> Non
 
 
 def test_audit_counts_uploads_that_colluding_members_read(finished: runner.Outcome) -> None:
-    found = exposures(Truth.of(finished.folder), 0)
+    found = audit_exposures(Truth.of(finished.folder), 0)
     ours = [one for one in found if one.metric == COALITION_READS]
     assert [one.verdict for one in ours] == [Verdict.NOT_DETECTED]
     assert ours[0].adversary == "server and any 1 members of the committee"

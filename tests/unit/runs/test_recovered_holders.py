@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from torch import Tensor
 
-from audits.exposure import exposures
+from audits.exposure import audit_exposures
 from audits.findings.record import Finding, Verdict
 from audits.truth import Truth
 from securefg.foundation.errors import RoundAborted, SecurefgError
@@ -176,7 +176,7 @@ def test_plain_averaging_by_fedgl_opens_no_column_over_nodes(tmp_path: Path) -> 
 
 def holder_findings(root: Path, method: str) -> list[Finding]:
     folder = runner.start(six(root, *THOUSAND, f"method.name={method}")).folder
-    found = exposures(Truth.of(folder), 0)
+    found = audit_exposures(Truth.of(folder), 0)
     return [one for one in found if "of which a holder follows" in one.metric]
 
 
@@ -214,7 +214,7 @@ def test_holders_are_unknown_where_subset_sums_are_too_many(
     assert told is not None
     assert told["holders_recoverable"] is None
     truth = Truth.of(runner.start(replace_root(chosen, tmp_path / "whole")).folder)
-    (found,) = [f for f in exposures(truth, 0) if "of which a holder follows" in f.metric]
+    (found,) = [f for f in audit_exposures(truth, 0) if "of which a holder follows" in f.metric]
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "not solved" in found.because
 

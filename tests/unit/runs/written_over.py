@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from audits.findings.history import FINDINGS, digest, note_the_end, read_history, write_history
+from audits.findings.history import FINDINGS, file_digest, note_the_end, read_history, write_history
 from securefg.runs.summary import read_summary
 
 
@@ -19,5 +19,5 @@ def end_so(folder: Path) -> None:
 def write_over(path: Path, tree: Any) -> None:
     path.write_text(json.dumps(tree))
     *past, last = read_history(path.parent.parent) or ()
-    files = {**last.files, FINDINGS: digest(path)}
+    files = {**last.files, FINDINGS: file_digest(path)}
     write_history(path.parent.parent, (*past, last.model_copy(update={"files": files})))
