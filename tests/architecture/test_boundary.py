@@ -108,7 +108,7 @@ def test_the_fence_sees_a_base_class_that_reaches_for_a_shard(made: Any) -> None
 
 
 def _peek(server: Any) -> Any:
-    return server._find_host.features
+    return server._host.features
 
 
 class _Delegating(AveragingServer):
