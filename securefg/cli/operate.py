@@ -218,10 +218,9 @@ def _partial_facts(folder: Any, progress: Progress | None, state: str) -> dict[s
     from securefg.flare.overview import ABORTED
 
     lines, config = folder.metrics(), folder.config()
+    ended = "ended at once, as asked" if state == ABORTED else "ended without a word"
     if progress is not None and progress.is_over:
         ended = progress.state
-    else:
-        ended = "ended at once, as asked" if state == ABORTED else "ended without a word"
     return {
         "round": lines[-1]["round"] if lines else 0,
         "rounds": config.training.rounds,
