@@ -14,7 +14,7 @@ from attacks.questions import ColludedSamples, RemainingClient
 from attacks.rows import Rows
 from attacks.samples import LARGEST_RANK, binary_samples, samples_of_mixture
 from securefg.models.graph_operators import operator_matrix
-from securefg.models.procrustes import rotated, rotation
+from securefg.models.procrustes import find_rotation, rotate_rows
 from securefg.protocol.meanings import GraphSums, Holdings, Jacobian, MeanRows, NodeRows
 from securefg.secagg.exposure import RESIDUAL
 
@@ -38,7 +38,7 @@ def remaining_client(view: View, question: RemainingClient, rng: np.random.Gener
     turned = list(own.values())
     if space == "own":
         first = own[min(own)][:, :columns]
-        turned = [rotated(x, rotation(x[:, :columns], first)) for x in turned]
+        turned = [rotate_rows(x, find_rotation(x[:, :columns], first)) for x in turned]
     count = view.public.num_clients
     honest = count - len(own)
     known = torch.stack(turned).sum(0)
@@ -61,13 +61,13 @@ def shrink_rows(rows: Tensor, instead: Tensor, noise: Noise) -> Tensor:
     share = max(0.0, like - noise.sd**2) / max(like + noise.sd**2, 1e-300)
     if not share:
         return instead
-    return share * rows + (1 - share) * rotated(instead, rotation(instead, rows))
+    return share * rows + (1 - share) * rotate_rows(instead, find_rotation(instead, rows))
 
 
 def _known_rows(question: RemainingClient) -> Tensor:
     """Return the mean of the colluders' rows before noise."""
     own = torch.from_numpy(question.own_uploads).double()
-    return torch.stack([rotated(x, rotation(x, own[0])) for x in own]).mean(0)
+    return torch.stack([rotate_rows(x, find_rotation(x, own[0])) for x in own]).mean(0)
 
 
 def _own_uploads(view: View, question: RemainingClient) -> dict[int, Tensor]:

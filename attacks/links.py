@@ -28,7 +28,7 @@ from attacks.rows import (
     non_negative,
     pair_cosines,
 )
-from securefg.models.pseudo_graph import PseudoGraph, projected
+from securefg.models.pseudo_graph import PseudoGraph, project_graph
 from securefg.models.sparse import SparseMatrix
 from securefg.protocol.meanings import AddedGraph, Answers, NodeRows, Predictions
 
@@ -299,7 +299,7 @@ def _pseudo_operator(view: View, number: int, nodes: Tensor) -> SparseMatrix | N
         parts.append(sent[0].value)
     assert meaning.scale is not None
     assert meaning.degree is not None
-    return projected(PseudoGraph(*parts), nodes, meaning.scale, meaning.degree)
+    return project_graph(PseudoGraph(*parts), nodes, meaning.scale, meaning.degree)
 
 
 def _centre_rows(rows: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from attacks.base import Array, Attack, CannotAttack, Noise, View
 from attacks.evidence import lean_evidence, pair_shift
 from attacks.questions import SharedElsewhere
 from attacks.rows import pair_cosines
-from securefg.models.procrustes import rotated, rotation
+from securefg.models.procrustes import find_rotation, rotate_rows
 from securefg.protocol.meanings import MeanRows, NodeRows
 
 PUBLIC_ROWS = NodeRows(index="public")
@@ -48,7 +48,9 @@ def others_sums(view: View, question: SharedElsewhere) -> list[Tensor]:
         mine = own.get(message.round - 1)
         if mine is not None:
             mine = mine[:, : meaning.columns]
-            turned = rotated(mine, rotation(mine, mean)) if meaning.space == "common" else mine
+            turned = (
+                rotate_rows(mine, find_rotation(mine, mean)) if meaning.space == "common" else mine
+            )
             mean = count * mean - turned
         found.append(mean)
     return found

@@ -25,7 +25,7 @@ from audits.truth import Truth
 from securefg.data.partition import MANY_CLIENTS
 from securefg.foundation.errors import RunFolderError
 from securefg.methods.base import AnyMethod, asked_at_once
-from securefg.privacy.accountants import claims
+from securefg.privacy.accountants import claim_units
 from securefg.privacy.ledger import Ledger, Mechanism, Release, read_ledger
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record, read_transcript
@@ -187,7 +187,7 @@ def _compare_claims(truth: Truth, releases: list[Release]) -> Iterator[Said]:
     summary, policy = truth.folder.summary(), truth.experiment.policy
     ledger = Ledger(truth.experiment.partition.num_clients)
     ledger.record(releases)
-    for claim in claims(ledger, policy.delta, population=policy.population):
+    for claim in claim_units(ledger, policy.delta, population=policy.population):
         told = summary.epsilon.get(claim.unit)
         if told is None:
             yield Verdict.INCONCLUSIVE, f"the summary says nothing of the {claim.unit}"

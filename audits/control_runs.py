@@ -13,14 +13,14 @@ from pathlib import Path
 from audits.findings.history import require_as_it_ended
 from audits.truth import Truth
 from securefg.foundation.errors import RunFolderError
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 from securefg.privacy.policy import Policy
 from securefg.protocol.transcript import broken_link
 from securefg.runs import runner
 from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import PrivacySettings
-from securefg.sweep.cache import find_run, locked
+from securefg.sweep.cache import find_run, lock_point
 
 
 def is_defended(policy: Policy) -> bool:
@@ -36,7 +36,7 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     if not is_defended(truth.experiment.policy):
         return truth
     config = undefended_config(truth.config, rounds, root)
-    with locked(root, config.hash, lambda: False):
+    with lock_point(root, config.hash, lambda: False):
         found = find_run(root, config.hash)
         if found is None or not _is_as_it_ended(found):
             found = runner.start(config, fresh=True).folder
@@ -52,7 +52,7 @@ def _is_as_it_ended(found: RunFolder) -> bool:
         broken = broken_link(found.transcript, summary.transcript_chain)
     except RunFolderError:
         return False
-    return broken is None and summary.versions.get("securefg") == versions()["securefg"]
+    return broken is None and summary.versions.get("securefg") == list_versions()["securefg"]
 
 
 def strip_noise(config: RunConfig) -> RunConfig:

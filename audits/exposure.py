@@ -193,7 +193,7 @@ def _masked_sums(truth: Truth) -> Iterator[Finding]:
     if truth.experiment.method.exposed_uploads is not None:
         return  # the method's sums are no plain ones, and are told of by themselves
     started, smallest = time.monotonic(), min((len(one.clients) for one in opened), default=0)
-    uploads, rows = recovered.exposures(truth.experiment, opened)
+    uploads, rows = recovered.count_exposures(truth.experiment, opened)
     counts = {"uploads that follow": uploads}
     if by_node:
         counts["rows of nodes that follow"] = rows
@@ -230,7 +230,7 @@ def _with_one_client(
     holders = recovered.row_holders(x)
     uploads, shares = [], []
     for client in range(x.partition.num_clients):
-        found = recovered.exposed(x, opened, [client])
+        found = recovered.find_exposed(x, opened, [client])
         uploads.append(float(num_exposed(t for t in found if t.part is None)))
         parts = {term.part: term.count for term in found if term.part is not None}
         held = sum(count for pattern, count in holders.items() if pattern - {client})

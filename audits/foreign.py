@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from attacks.base import Array, Message, Place, View
 from attacks.models import sent_models
-from audits.coverage import Spoken
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.findings.record import Finding, Verdict
 from audits.foreign_record import check_record, read_clients, recipe_of, undescribed_fields
 from audits.laws import chi2_quantile
 from audits.mechanisms.results import FAMILY_LEVEL
+from audits.unread_fields import Spoken
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.exchange import Claim, Exchange, read_exchange

@@ -15,7 +15,6 @@ from audits.blind import SURE, blind_view, over_draws
 from audits.blind import at_chance as no_gain
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
-from audits.coverage import AT_HOME, cells_of
 from audits.findings.record import Finding, Unmet, Verdict
 from audits.foreign import ForeignTruth
 from audits.games import make_game
@@ -23,6 +22,7 @@ from audits.games.base import Game, NotAsked
 from audits.groups import exposure_groups, picked_targets, tail_chance, top_ten
 from audits.plan import Task
 from audits.truth import Truth
+from audits.unread_fields import AT_HOME, cells_of
 from audits.verdicts import LARGEST_TRACE, Evidence, judge_computed, judge_gain, smallest_gain
 from securefg.foundation.interval import Interval
 from securefg.foundation.side_by_side import OutOfTime

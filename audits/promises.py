@@ -19,7 +19,7 @@ from audits.books import reconcile_books
 from audits.canary_audit import audit_canaries
 from audits.exposure import audit_exposures
 from audits.findings.record import Finding, Verdict
-from audits.guesses import Repeatable
+from audits.guessed_noise import Repeatable
 from audits.influence import audit_influences
 from audits.mechanisms.audit import audit_experiment
 from audits.mechanisms.results import LawResult, Result
@@ -29,7 +29,7 @@ from audits.uploads import open_channel
 from securefg.foundation.streams import derive_seed
 from securefg.protocol.transcript import broken_link
 from securefg.runs.assembly import prepare
-from securefg.runs.execution import finite
+from securefg.runs.execution import finite_or_none
 
 Checks = Mapping[str, Callable[[], Iterable[Finding]]]
 
@@ -79,8 +79,8 @@ def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
         {"estimator": "law", "confidence": 1 - result.level, "targets": result.numbers}
         if isinstance(result, LawResult)
         else {
-            "epsilon_lower": finite(result.lower),
-            "epsilon_ceiling": finite(result.ceiling),
+            "epsilon_lower": finite_or_none(result.lower),
+            "epsilon_ceiling": finite_or_none(result.ceiling),
             "confidence": result.best.confidence,
             "estimator": result.best.estimator,
             "targets": result.best.trials,
@@ -94,7 +94,7 @@ def mechanism_finding(truth: Truth, result: Result, seconds: float) -> Finding:
         unit=result.unit,
         verdict=Verdict(result.verdict),
         because=f"{result.field}: {result.because}",
-        epsilon_claimed=finite(result.claimed),
+        epsilon_claimed=finite_or_none(result.claimed),
         assumptions=(result.rule,),
         seconds=seconds,
         **shown,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from audits.generators import FIRST, Rows, first_normals
-from audits.guesses import (
+from audits.guessed_noise import (
     BEFORE,
     clock_seeds,
     guess_test,
@@ -136,7 +136,7 @@ class Redraws:
         if masked is None:
             values: Floats = sealed.double().numpy()
         else:
-            values = masked.grid.dequantise(sealed.numpy().view(masked.grid.ring.dtype))
+            values = masked.grid.dequantise_total(sealed.numpy().view(masked.grid.ring.dtype))
         shape = getattr(reply, name).shape
         return np.asarray(values.reshape(len(clients), -1, shape[-1] if len(shape) > 1 else 1))
 

@@ -21,7 +21,6 @@ from attacks import get_attack
 from attacks.base import CannotAttack
 from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
-from audits.coverage import cells_of, not_asked, unread_findings, untaken_findings
 from audits.findings.file import FindingsFile
 from audits.findings.record import WORST_FIRST, Finding, Verdict
 from audits.foreign import ForeignTruth, foreign_promises
@@ -31,6 +30,7 @@ from audits.player import Audited, Player
 from audits.promises import Checks, list_checks
 from audits.settings import audit_settings
 from audits.truth import Truth
+from audits.unread_fields import cells_of, not_asked, unread_findings, untaken_findings
 from securefg.foundation.lock import owned
 from securefg.foundation.side_by_side import TookTooLong, side_by_side
 from securefg.protocol.exchange import is_foreign

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attacks.base import Array, Place, View
 from attacks.questions import Shadows
-from audits.coverage import Spoken
 from audits.known_noise import noise_on, without_known_noise
+from audits.unread_fields import Spoken
 from securefg.data.graph import Graph
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.streams import derive_seed

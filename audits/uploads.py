@@ -193,7 +193,7 @@ class Host:
             summed = rows[:, : masked.rule.num_shares]
         total = summed.sum(1, dtype=ring.dtype)
         own = np.ascontiguousarray(rows[:, -1])
-        return masked.grid.dequantise(total), masked.grid.dequantise(own)
+        return masked.grid.dequantise_total(total), masked.grid.dequantise_total(own)
 
     def message_of(self, units: Mapping[str, Floats], trials: int, round: int) -> Message:
         """Return the message that the host seals: canaries of so many trials, zeros elsewhere."""

@@ -32,13 +32,13 @@ def milliseconds(work: Callable[[], object], before: Callable[[], object] = lamb
 def main() -> None:
     torch.set_num_threads(1)  # as in every run
     secret, points = Secret.fresh(), range(1, NUM_SHARES + 1)
-    shares = shamir.split(secret, points, THRESHOLD)
-    check = shamir.commits_to(shamir.commitment(secret, b"session", 0), b"session", 0)
+    shares = shamir.split_secret(secret, points, THRESHOLD)
+    check = shamir.commits_to(shamir.commit_to_secret(secret, b"session", 0), b"session", 0)
 
     def combine() -> Secret:
-        return shamir.combine(shares, THRESHOLD, check)
+        return shamir.combine_shares(shares, THRESHOLD, check)
 
-    split_ms = milliseconds(lambda: shamir.split(secret, points, THRESHOLD))
+    split_ms = milliseconds(lambda: shamir.split_secret(secret, points, THRESHOLD))
     first_ms = milliseconds(combine, before=shamir._lagrange_at_zero.cache_clear)
     again_ms = milliseconds(combine)
     print(f"{NUM_SHARES} shares, threshold {THRESHOLD}: split {split_ms:.2f} ms")

@@ -24,7 +24,7 @@ from limits import Row
 from torch import Tensor
 
 from securefg.protocol import codec
-from securefg.protocol.arrays import concatenated
+from securefg.protocol.arrays import concatenate_arrays
 from securefg.protocol.codec import Clients, Envelope
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, private, public
@@ -48,7 +48,7 @@ def send(upload: Upload) -> bytes:
 
 def receive(frames: list[bytes]) -> Upload:
     found: list[dict[str, Any]] = [codec.read(codec.unframe(f).body, Upload) for f in frames]
-    rows, sizes = (concatenated([each[name] for each in found]) for name in ("rows", "sizes"))
+    rows, sizes = (concatenate_arrays([each[name] for each in found]) for name in ("rows", "sizes"))
     return Upload(rows=rows, sizes=sizes, rate=found[0]["rate"])
 
 

@@ -22,7 +22,7 @@ from limits import Row
 
 from securefg.flare.launch import start
 from securefg.site.certificates import Root, Signer
-from securefg.site.packets import REQUEST, Route, open_packet, seal
+from securefg.site.packets import REQUEST, Route, open_packet, seal_packet
 from tests.small import config
 
 SIZES = (1_000, 1_000_000, 10_000_000)
@@ -79,7 +79,7 @@ def signing(kits: Path, size: int) -> float:
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        open_packet(root, REQUEST, route, seal(signer, REQUEST, route, {}, blob))
+        open_packet(root, REQUEST, route, seal_packet(signer, REQUEST, route, {}, blob))
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 

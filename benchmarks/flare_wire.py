@@ -21,7 +21,7 @@ from pathlib import Path
 import checkout  # noqa: F401  (before what lies in tests)
 
 from securefg.flare import local
-from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.kits import Kits, Plan, provision_kits
 from securefg.flare.local import LocalProcesses
 from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
@@ -42,7 +42,7 @@ def main(root: Path) -> int:
     planted = secrets.token_bytes(PIECE)
 
     def provision_with_a_line(target: Path, plan: Plan) -> Kits:
-        kits = provision(target, plan)
+        kits = provision_kits(target, plan)
         lines.append(Line(plan.port, keeps=True))
         for site in plan.sites:
             lines[0].put_before(kits, site)
@@ -56,7 +56,7 @@ def main(root: Path) -> int:
         sent.append(True)
 
     sent: list[bool] = []
-    local.provision = provision_with_a_line
+    local.provision_kits = provision_with_a_line
     local.run_locally(prepare(parsed), folder, Silent(), plant)
     passed = [bytes(one) for one in lines[0].passed]
     pieces = [("the planted piece", planted), *known(folder)]

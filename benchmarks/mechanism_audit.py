@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audits.guesses import Repeatable
+from audits.guessed_noise import Repeatable
 from audits.mechanisms.audit import audit_experiment, audit_releases
 from audits.mechanisms.results import MechanismResult, failed_checks
 from audits.uploads import open_channel

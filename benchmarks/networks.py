@@ -24,7 +24,7 @@ from securefg.data.graph import Graph
 from securefg.foundation.streams import torch_stream
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp
 from securefg.models.gat import Gat
-from securefg.models.network import Network, glorot, split
+from securefg.models.network import Network, draw_glorot, split_vector
 from securefg.settings.data import DataSettings
 
 HIDDEN, HEADS, TELEPORT, STEPS = 64, 8, 0.1, 10
@@ -97,8 +97,10 @@ def step(forward: Forward, parameters: Sequence[Tensor], graph: Graph) -> float:
 def compare(name: str, graph: Graph, steps: int) -> tuple[float, float, float]:
     """Return the largest difference of the scores, and the CPU seconds of a step on each side."""
     network = ours(name, graph)
-    vector = glorot(network.shapes, torch_stream(0, "weights"))
-    weights = [part.detach().clone().requires_grad_() for part in split(vector, network.shapes)]
+    vector = draw_glorot(network.shapes, torch_stream(0, "weights"))
+    weights = [
+        part.detach().clone().requires_grad_() for part in split_vector(vector, network.shapes)
+    ]
     there, parameters = theirs(name, graph, weights)
     with torch.no_grad():
         difference = float((network.logits(weights) - there()).abs().max())

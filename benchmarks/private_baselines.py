@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from securefg.data.graph import Graph, undirected
 from securefg.methods.two_sums.features import class_sums, known_labels, own_rows
-from securefg.models.discriminant import Moments, class_scores, head, is_clear
+from securefg.models.discriminant import Moments, class_scores, is_clear, solve_head
 from securefg.privacy.accountants import Step, tightest
 
 DEGREES = (10, 30, 100)
@@ -107,7 +107,7 @@ def _classified(graph: Graph, rows: Tensor, budget: Budget) -> Tensor:
     matrix = torch.zeros(wide.shape[1], wide.shape[1], dtype=torch.float64)
     matrix[upper[0], upper[1]] = noisy[: len(once)] / once
     moments = Moments(matrix + matrix.triu(1).T, noisy[len(once) :].reshape(wide.shape[1], -1))
-    weights, offsets = head(moments, at, sigma, is_clear(moments, at, sigma))
+    weights, offsets = solve_head(moments, at, sigma, is_clear(moments, at, sigma))
     return wide @ weights + offsets
 
 

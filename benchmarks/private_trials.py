@@ -19,26 +19,26 @@ import torch
 from torch import Tensor
 
 from audits.empirical_epsilon import mu_of_epsilon
-from securefg.data.dataset import mask
+from securefg.data.dataset import boolean_mask
 from securefg.data.graph import Graph, Split, undirected
 from securefg.methods.two_sums.features import (
     COARSE,
     CONSTANT,
     FINE,
     class_sums,
-    cut,
+    cut_rows,
+    feature_length,
     known_labels,
-    length,
+    link_parts,
     moments_of,
     moved_by_node,
     neighbour_moves,
-    packed,
-    parts,
+    pack_moments,
     rows_of,
-    unpacked,
+    unpack_moments,
 )
 from securefg.methods.two_sums.settings import Settings
-from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
+from securefg.models.discriminant import CLEAR, class_scores, is_clear, solve_head
 from securefg.runs.assembly import prepare
 from securefg.settings.config import parse_config
 
@@ -103,7 +103,7 @@ def fourier(t: Trial) -> Tensor:
     waves = (rows @ weights + phase).cos() / math.sqrt(count)
     wide = torch.cat([waves, torch.full((len(rows), 1), CONSTANT).double()], 1)
     wide = wide / math.hypot(1.0, CONSTANT)
-    delta = steep * math.hypot(*parts(t.settings)) / length() / t.settings.divisor
+    delta = steep * math.hypot(*link_parts(t.settings)) / feature_length() / t.settings.divisor
     moved = math.sqrt(2) + t.links * delta / math.hypot(1.0, CONSTANT) * math.sqrt(5)
     return _head(t, wide, moved, 0.5, CONSTANT / math.hypot(1.0, CONSTANT))
 
@@ -114,14 +114,14 @@ def two_hops(t: Trial) -> Tensor:
     rows, d0, C = t.rows(), t.settings.divisor, t.graph.num_classes
     source, target = undirected(t.graph.edge_index, t.graph.num_nodes)
     start = rows.shape[1] - 1 - (rows.shape[1] - 1 - C) // 2 - C
-    first = rows[:, start : start + C] * length() / parts(t.settings)[0]
-    second = cut(torch.zeros_like(first).index_add_(0, target, first[source]) / d0)
-    wide = torch.cat([rows[:, :-1], 0.5 * second / length(), rows[:, -1:]], 1)
-    grown = math.hypot(length(), 0.5) / length()
-    hop = 0.5 / length() / d0 / d0 * math.sqrt(5)
+    first = rows[:, start : start + C] * feature_length() / link_parts(t.settings)[0]
+    second = cut_rows(torch.zeros_like(first).index_add_(0, target, first[source]) / d0)
+    wide = torch.cat([rows[:, :-1], 0.5 * second / feature_length(), rows[:, -1:]], 1)
+    grown = math.hypot(feature_length(), 0.5) / feature_length()
+    hop = 0.5 / feature_length() / d0 / d0 * math.sqrt(5)
     moved = math.sqrt(2) + t.links * neighbour_moves(t.settings) / grown
     moved += (t.links**2 + t.links) * hop / grown
-    return _head(t, wide / grown, moved, 0.5, CONSTANT / length() / grown)
+    return _head(t, wide / grown, moved, 0.5, CONSTANT / feature_length() / grown)
 
 
 def newton(t: Trial, steps: int) -> Tensor:
@@ -155,7 +155,7 @@ def _descent(
     train = t.graph.split.train
     phi, y, longest = rows[train], t.labels[train], 30.0
     weights = torch.zeros(rows.shape[1], y.shape[1]).double()
-    delta = math.hypot(*parts(t.settings)) / length() / t.settings.divisor
+    delta = math.hypot(*link_parts(t.settings)) / feature_length() / t.settings.divisor
     noise = _noises(steps, weights.shape, t, correlated)
     for step in range(steps):
         steep = min(float(torch.linalg.matrix_norm(weights, 2)), longest)
@@ -187,13 +187,13 @@ def _head(
     rows: Tensor,
     moved: float,
     share: float,
-    constant: float = CONSTANT / length(),
+    constant: float = CONSTANT / feature_length(),
     clear: bool | None = None,
 ) -> Tensor:
-    noisy, sigma = t.noisy(packed(moments_of(t.graph, rows)), moved, share)
-    moments = unpacked(noisy, rows.shape[1])
+    noisy, sigma = t.noisy(pack_moments(moments_of(t.graph, rows)), moved, share)
+    moments = unpack_moments(noisy, rows.shape[1])
     chosen = is_clear(moments, constant, sigma) if clear is None else clear
-    weights, offsets = head(moments, constant, sigma, chosen)
+    weights, offsets = solve_head(moments, constant, sigma, chosen)
     return rows @ weights + offsets
 
 
@@ -249,7 +249,7 @@ def drawn(seed: int) -> Graph:
             np.eye(30)[np.where(leaning, 5 * labels + rng.integers(5, size=count), value)]
         )
     order = torch.from_numpy(rng.permutation(count))
-    train, val = mask(order[:2250], count), mask(order[2250:2550], count)
+    train, val = boolean_mask(order[:2250], count), boolean_mask(order[2250:2550], count)
     return Graph(
         name="drawn",
         features=torch.from_numpy(np.concatenate(columns, 1)).float(),

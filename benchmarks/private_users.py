@@ -27,8 +27,8 @@ from torch import Tensor
 
 from securefg.data.graph import Graph
 from securefg.methods.label_propagation.algorithm import LEAST, known_rows
-from securefg.methods.two_sums.features import cut, own_rows
-from securefg.models.appnp import propagate
+from securefg.methods.two_sums.features import cut_rows, own_rows
+from securefg.models.appnp import propagate_hidden
 from securefg.models.gcn import normalized_adjacency
 from securefg.runs.assembly import prepare
 from securefg.settings.config import load_config
@@ -43,14 +43,14 @@ WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 def smoothed(graph: Graph, rows: Tensor, teleport: float = TELEPORT) -> Tensor:
     adjacency = normalized_adjacency(graph.edge_index, graph.num_nodes)
-    return propagate(adjacency, rows.float(), teleport, STEPS)
+    return propagate_hidden(adjacency, rows.float(), teleport, STEPS)
 
 
 def released(graph: Graph, dim: int, epsilon: float, seed: int) -> Tensor:
     """Every user's one upload, with its noise."""
     stream = torch.Generator().manual_seed(seed)
     projection = torch.randn(graph.num_features, dim, generator=stream) / math.sqrt(dim)
-    rows = cut(own_rows(graph) @ projection.double())
+    rows = cut_rows(own_rows(graph) @ projection.double())
     if math.isinf(epsilon):
         return rows
     return Budget(epsilon, DELTA, (1.0,), seed).release(rows, 1.0)[0]

@@ -92,7 +92,7 @@ class Ours:
         }
 
     def upload(self, rng: np.random.Generator | None = None) -> int:
-        rows = self.grid.quantise(self.numbers, rng)
+        rows = self.grid.quantise_values(self.numbers, rng)
         apply_row_masks(rows, [RowMask(key, 0, None) for key in self.mask_keys])
         return encoded_bytes(rows)
 
@@ -102,27 +102,27 @@ class Ours:
 
         def run() -> int:
             client.open(delivery)
-            rows = self.grid.quantise(self.numbers)
+            rows = self.grid.quantise_values(self.numbers)
             client.mask(rows)
             return encoded_bytes(rows)
 
         return run
 
     def split(self, *secrets: Secret) -> int:
-        made = [shamir.split(secret, POINTS, THRESHOLD) for secret in secrets]
+        made = [shamir.split_secret(secret, POINTS, THRESHOLD) for secret in secrets]
         return sum(len(shares[0].encode()) for shares in made)
 
     def combine(self, *secrets: Secret) -> Run:
-        made = [shamir.split(secret, POINTS, THRESHOLD)[:THRESHOLD] for secret in secrets]
+        made = [shamir.split_secret(secret, POINTS, THRESHOLD)[:THRESHOLD] for secret in secrets]
         checks = [
-            shamir.commits_to(shamir.commitment(secret, b"session", 0), b"session", 0)
+            shamir.commits_to(shamir.commit_to_secret(secret, b"session", 0), b"session", 0)
             for secret in secrets
         ]
         shamir._lagrange_at_zero.cache_clear()
 
         def run() -> int:
             for shares, check in zip(made, checks, strict=True):
-                shamir.combine(shares, THRESHOLD, check)
+                shamir.combine_shares(shares, THRESHOLD, check)
             return 0
 
         return run

@@ -29,7 +29,7 @@ from markupsafe import Markup
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
-from securefg.reports.figures.canvas import Scale, coordinate, element, ticks
+from securefg.reports.figures.canvas import Scale, axis_ticks, coordinate, element
 from securefg.secagg import boxes, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import (
@@ -38,11 +38,11 @@ from securefg.secagg.derive import (
     first_link,
     hybrid_link,
     mask_confirmation,
-    ratcheted,
+    next_link,
     session_root,
 )
-from securefg.secagg.graph import LEAST_DEGREE, choose
-from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
+from securefg.secagg.graph import LEAST_DEGREE, choose_parameters
+from securefg.secagg.hybrid import FreshPair, Suite, encapsulate_secret
 from securefg.secagg.keys import FORMAT, Identity
 from securefg.secagg.links import NO_OFFER, mask_link
 from securefg.secagg.messages import Advertise, Again, Deliver, Roster, Survivors, Unmask
@@ -50,7 +50,7 @@ from securefg.secagg.ring import RingArray, from_bytes, from_ring
 from securefg.secagg.secret import Secret
 from securefg.secagg.session import Session
 from securefg.secagg.shamir import SHARE_BYTES
-from securefg.secagg.statements import advertised, survivors_statement
+from securefg.secagg.statements import key_statement, survivors_statement
 from securefg.settings.secagg import SecureAggregationSettings
 
 SIZES = (10, 33, 100, 316, 1000, 3162, 10_000)
@@ -91,7 +91,7 @@ class Others:
         self.signatures = [
             identity.sign(
                 "advertise",
-                *advertised(CONFIG_HASH.encode(), ROUND, PURPOSE, n, mask.public, box.public),
+                *key_statement(CONFIG_HASH.encode(), ROUND, PURPOSE, n, mask.public, box.public),
             )
             for n, (identity, mask, box) in enumerate(
                 zip(self.identities, self.masks, self.boxes, strict=True)
@@ -124,7 +124,7 @@ class Others:
         agreed = self.boxes[sender].exchange(receiver_key)
         if self.suite == "classical":
             return first_link(setup, agreed), b""
-        secret, sent = encapsulate(receiver_key)
+        secret, sent = encapsulate_secret(receiver_key)
         about = (agreed, secret, sent, sender, receiver)
         return hybrid_link(setup, Purpose.BOX_LINK, *about), sent
 
@@ -190,12 +190,12 @@ class LoneClient:
             about = (sender, self.number, self._box_key, self.session.seats.id)
             self._links[sender], ciphertext = self.others.link(*about)
             sent.append(ciphertext)
-        masks = [self._offer_of(sender) for sender in graph.behind(self.number)]
+        masks = [self._offer_of(sender) for sender in graph.neighbours_behind(self.number)]
         return sent, masks + [NO_OFFER] * (graph.num_ahead - len(masks))
 
     def _offer_of(self, sender: int) -> bytes:
         """What a client behind sends for the masks of the pair."""
-        encapsulated = encapsulate(self._mask_key)
+        encapsulated = encapsulate_secret(self._mask_key)
         agreed = self.others.masks[sender].exchange(self._mask_key)
         link = mask_link(self.session.seats.id, agreed, encapsulated, sender, self.number)
         return encapsulated[1] + mask_confirmation(link, sender, self.number)
@@ -207,8 +207,8 @@ class LoneClient:
             about = (sender, self.number, self._box_key, session.seats.id)
             self._links[sender] = self.others.link(*about)[0]
         root = session_root(self._links[sender], session.id)
-        self._links[sender] = ratcheted(self._links[sender])
-        return boxes.seal(root, session.id, sender, self.number, bytes(2 * SHARE_BYTES))
+        self._links[sender] = next_link(self._links[sender])
+        return boxes.seal_box(root, session.id, sender, self.number, bytes(2 * SHARE_BYTES))
 
     def _time_roster_apart(self) -> None:
         accept = self.clients._accept_roster
@@ -229,7 +229,7 @@ class LoneClient:
             for row, sender in enumerate(senders)
         ]
         zero = shamir.Share(self.number + 1, 0)
-        digests = from_bytes([session._digests(sender, zero, zero) for sender in senders])
+        digests = from_bytes([session._share_digests(sender, zero, zero) for sender in senders])
         return Deliver(
             sharers=torch.arange(len(session.clients)),
             boxes=from_bytes(made)[None],
@@ -323,7 +323,7 @@ def measured(
     others = Others(num_clients, settings.keys)
     costs = [session_costs(others, settings) for _ in range(repeats)]
     first, later = zip(*costs, strict=True)
-    graph = choose(num_clients, settings.threat_among(num_clients))
+    graph = choose_parameters(num_clients, settings.threat_among(num_clients))
     shape = (num_clients, graph.degree, graph.threshold)
     return _medians("first", shape, first), _medians("later", shape, later)
 
@@ -438,7 +438,7 @@ def drawn(rows: Sequence[Growth]) -> str:
 
 
 def _panel(panel: Panel, sizes: Sequence[int], at: float) -> Iterator[Markup]:
-    marks = ticks(0, max(panel.values))
+    marks = axis_ticks(0, max(panel.values))
     x = Scale(math.log(sizes[0]), math.log(sizes[-1]), at + LEFT, at + PANEL_WIDTH - RIGHT)
     y = Scale(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
     yield element("text", panel.title, class_="title", x=at + LEFT, y=16)

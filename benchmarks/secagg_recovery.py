@@ -30,7 +30,7 @@ from securefg.protocol.messages import Message, private, public
 from securefg.secagg import server, shamir
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import MaskContext
-from securefg.secagg.graph import GraphParameters, choose
+from securefg.secagg.graph import GraphParameters, choose_parameters
 from securefg.secagg.keys import Identity
 from securefg.secagg.ring import RingArray
 from securefg.secagg.server import Aggregator, Opened
@@ -55,7 +55,7 @@ def complete(num_clients: int, threat: Threat) -> GraphParameters:
 
 GRAPHS: dict[str, Callable[[int, Threat], GraphParameters]] = {
     "complete": complete,
-    "sparse": choose,
+    "sparse": choose_parameters,
 }
 
 
@@ -94,8 +94,8 @@ def context(rows: RingArray) -> MaskContext:
 def session(kind: str, host: Host) -> tuple[Opened, tuple[Any, ...]]:
     """A session up to its last message, and what the server then rebuilds secrets from."""
     with (
-        patch("securefg.secagg.client.choose", GRAPHS[kind]),
-        patch("securefg.secagg.server.choose", GRAPHS[kind]),
+        patch("securefg.secagg.client.choose_parameters", GRAPHS[kind]),
+        patch("securefg.secagg.server.choose_parameters", GRAPHS[kind]),
         patch("securefg.secagg.server.Secrets") as secrets,
     ):
         aggregator = Aggregator(SETTINGS, CONFIG_HASH, host.public, host.exchange)
@@ -109,7 +109,7 @@ def recover(
     """CPU seconds to rebuild secrets and roots, to unmask the sum, and both."""
     shamir._lagrange_at_zero.cache_clear()
     began = time.process_time()
-    unmasking = server.Secrets(*arguments).unmasking()
+    unmasking = server.Secrets(*arguments).make_unmasking()
     rebuilt = time.process_time()
     total = Opened(opened.replies, opened.survivors, unmasking).total("numbers", context(wanted))
     ended = time.process_time()

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from securefg.settings.config import load_config
-from securefg.sweep import Point, sweep
+from securefg.sweep import Point, sweep_points
 
 CONFIG = Path(__file__).parents[1] / "configs" / "quickstart.yaml"
 
@@ -24,7 +24,7 @@ def seconds(points: int, jobs: int) -> float:
     configs = [load_config(CONFIG, [f"seed={seed}"]) for seed in range(points)]
     with tempfile.TemporaryDirectory() as root:
         started = time.monotonic()
-        outcome = sweep([Point(f"seed {c.seed}", c) for c in configs], Path(root), jobs)
+        outcome = sweep_points([Point(f"seed {c.seed}", c) for c in configs], Path(root), jobs)
         assert len(outcome.done) == points, outcome
         return time.monotonic() - started
 

@@ -22,7 +22,7 @@ from papers.table import Reproduction, reproduction
 from securefg.foundation.errors import InputError, SecurefgError
 from securefg.reports.figures.canvas import Figure
 from securefg.settings.config import RunConfig
-from securefg.sweep import Failure, find_runs, sweep
+from securefg.sweep import Failure, find_runs, sweep_points
 from securefg.sweep.display import display_for
 
 
@@ -56,7 +56,7 @@ def reproduce(asked: Asked, console: Console) -> Told:
         points = [point for plan in plans for point in plan.points]
         done = find_runs(asked.options.root)
         check_data([point for point in points if point.config.hash not in done])
-        outcome = sweep(points, asked.options.root, asked.jobs, display=display_for(console))
+        outcome = sweep_points(points, asked.options.root, asked.jobs, display=display_for(console))
         failed = outcome.failed
         if outcome.interrupted:
             return Told((), failed, True)

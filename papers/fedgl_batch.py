@@ -24,7 +24,7 @@ from securefg.methods.base import participants
 from securefg.methods.fedgl.settings import Settings
 from securefg.models.gcn import GcnShape, gcn_inputs
 from securefg.models.pseudo_graph import Degree, PseudoGraph, build_pseudo_graph
-from securefg.models.sparse import DenseMatrix, csr
+from securefg.models.sparse import DenseMatrix, make_csr
 from securefg.runs.assembly import Experiment, prepare
 from securefg.runs.best import Best
 from securefg.settings.config import RunConfig
@@ -181,7 +181,7 @@ def _mkl(matrix: Matrix) -> Tensor:
     starts, columns = (
         torch.from_numpy(part.astype(np.int32)) for part in (found.indptr, found.indices)
     )
-    return csr(starts, columns, torch.from_numpy(found.data), found.shape)
+    return make_csr(starts, columns, torch.from_numpy(found.data), found.shape)
 
 
 class Together:

@@ -8,8 +8,8 @@ from pathlib import Path
 from papers.table import Reproduction, as_csv, as_markdown
 from securefg.foundation.errors import InputError
 from securefg.foundation.files import write_atomically
-from securefg.foundation.versions import versions
-from securefg.reports.figures.canvas import Figure, standalone
+from securefg.foundation.versions import list_versions
+from securefg.reports.figures.canvas import Figure, standalone_svg
 from securefg.reports.templating import render_page
 
 DOCS_OPENING = """# Reproduction
@@ -29,7 +29,7 @@ def write_outputs(result: Reproduction, figures: Sequence[Figure], folder: Path)
 
 def page(result: Reproduction, figures: Sequence[Figure]) -> str:
     """One file that opens from disk and asks the network for nothing."""
-    version = versions()["securefg"]
+    version = list_versions()["securefg"]
     return render_page("reproduction.html", result=result, figures=figures, version=version)
 
 
@@ -57,7 +57,7 @@ def _write_figures(docs: Path, name: str, figures: Sequence[Figure]) -> str:
     links = []
     for number, figure in enumerate(figures, 1):
         path = folder / f"{name}-{number}.svg"
-        write_atomically(path, standalone(figure))
+        write_atomically(path, standalone_svg(figure))
         links.append(f"![{figure.title}: {figure.caption}]({path.relative_to(docs)})")
     return "\n" + "\n".join(links) + "\n" if links else ""
 

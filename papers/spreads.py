@@ -12,13 +12,13 @@ from securefg.reports.figures.canvas import (
     CHARACTER,
     WIDTH,
     Scale,
-    canvas,
+    axis_ticks,
     coordinate,
+    draw_canvas,
     element,
-    every,
+    label_interval,
+    make_tooltip,
     text_width,
-    ticks,
-    title,
 )
 
 HEIGHT, TOP, BOTTOM, RIGHT = 236.0, 14.0, 34.0, 14.0
@@ -68,7 +68,7 @@ class CategoryChart:
 def draw_categories(chart: CategoryChart) -> Markup:
     known = [v for line in chart.lines for v in line.values if v is not None]
     low, high = min((v.low for v in known), default=0), max((v.high for v in known), default=1)
-    marks = ticks(low, high)
+    marks = axis_ticks(low, high)
     left = 10 + text_width([chart.text(mark) for mark in marks])
     x = Scale(-0.5, len(chart.places) - 0.5, left, WIDTH - RIGHT)
     y = Scale(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
@@ -77,7 +77,7 @@ def draw_categories(chart: CategoryChart) -> Markup:
         *_names(chart, x),
         *(mark for line in chart.lines for mark in _line(chart, line, x, y)),
     ]
-    return canvas(HEIGHT, chart.label, parts)
+    return draw_canvas(HEIGHT, chart.label, parts)
 
 
 def _grid(value: float, text: str, left: float, y: Scale) -> Iterator[Markup]:
@@ -87,7 +87,7 @@ def _grid(value: float, text: str, left: float, y: Scale) -> Iterator[Markup]:
 
 def _names(chart: CategoryChart, x: Scale) -> Iterator[Markup]:
     needed = text_width(list(chart.places)) + CHARACTER
-    step = every(len(chart.places), x.end - x.start, needed)
+    step = label_interval(len(chart.places), x.end - x.start, needed)
     for index, name in enumerate(chart.places):
         if index % step == 0:
             place = HEIGHT - BOTTOM + 16
@@ -106,7 +106,7 @@ def _line(chart: CategoryChart, line: Points, x: Scale, y: Scale) -> Iterator[Ma
         if value.half_width is not None:
             ends = {"y1": y(value.low), "y2": y(value.high)}
             yield element("line", class_=f"line thin s{line.colour}", x1=at, x2=at, **ends)
-        said = title(f"{line.name}, {chart.places[index]}: {_words(value, chart.text)}")
+        said = make_tooltip(f"{line.name}, {chart.places[index]}: {_words(value, chart.text)}")
         style = f"dot s{line.colour}"
         yield element("circle", said, class_=style, cx=at, cy=y(value.value), r=3.5)
 
@@ -149,7 +149,7 @@ def box(name: str, values: Sequence[float]) -> Box:
 
 def draw_boxes(chart: BoxChart) -> Markup:
     everything = [v for b in chart.boxes for v in (b.low, b.high, *b.outside)]
-    marks = ticks(min(everything), max(everything))
+    marks = axis_ticks(min(everything), max(everything))
     left = 10 + text_width([b.name for b in chart.boxes])
     x = Scale(marks[0], marks[-1], left, WIDTH - BOX_RIGHT)
     height = BOX_TOP + PITCH * len(chart.boxes) + BOX_BOTTOM
@@ -161,7 +161,7 @@ def draw_boxes(chart: BoxChart) -> Markup:
         parts.append(element("text", chart.text(mark), **place, text_anchor="middle"))
     for index, one in enumerate(chart.boxes):
         parts += _box(one, BOX_TOP + PITCH * (index + 0.5), x, chart.text)
-    return canvas(height, chart.label, parts)
+    return draw_canvas(height, chart.label, parts)
 
 
 def _box(one: Box, y: float, x: Scale, text: Callable[[float], str]) -> Iterator[Markup]:
@@ -169,14 +169,16 @@ def _box(one: Box, y: float, x: Scale, text: Callable[[float], str]) -> Iterator
     for start, end in ((one.low, one.quartile), (one.upper_quartile, one.high)):
         yield element("line", class_="line thin s1", x1=x(start), x2=x(end), y1=y, y2=y)
     middle = f"median {text(one.median)}, quartiles {text(one.quartile)}"
-    said = title(f"{one.name}: {middle} and {text(one.upper_quartile)}")
+    said = make_tooltip(f"{one.name}: {middle} and {text(one.upper_quartile)}")
     place = {"x": x(one.quartile), "y": y - PITCH * 0.3, "height": PITCH * 0.6}
     width = max(x(one.upper_quartile) - x(one.quartile), 1.0)
     yield element("rect", said, class_="box s1", **place, width=width)
     ends = {"y1": y - PITCH * 0.3, "y2": y + PITCH * 0.3}
     yield element("line", class_="line s1", x1=x(one.median), x2=x(one.median), **ends)
     for value in one.outside:
-        yield element("circle", title(text(value)), class_="dot s1", cx=x(value), cy=y, r=2.5)
+        yield element(
+            "circle", make_tooltip(text(value)), class_="dot s1", cx=x(value), cy=y, r=2.5
+        )
 
 
 SCATTER_HEIGHT, SCATTER_MARGIN = 300.0, 8.0
@@ -205,6 +207,6 @@ def draw_scatter(chart: Scatter) -> Markup:
     for number, group in enumerate(chart.groups, 1):
         # One path of round dots per class is far smaller than a circle per node.
         dots = "".join(f"M{coordinate(x(a))} {coordinate(y(b))}h0" for a, b in group)
-        said = title(f"class {number}: {len(group)} nodes")
+        said = make_tooltip(f"class {number}: {len(group)} nodes")
         parts.append(element("path", said, class_=f"dots s{number}", d=dots))
-    return canvas(SCATTER_HEIGHT, chart.label, parts)
+    return draw_canvas(SCATTER_HEIGHT, chart.label, parts)

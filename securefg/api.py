@@ -153,7 +153,7 @@ def curve(
     if isinstance(config, Mapping):
         path = Path(root) / f"{config.get('name', 'curve')}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, yaml.safe_dump(_plain(config), sort_keys=False))
+        write_atomically(path, yaml.safe_dump(_plain_config(config), sort_keys=False))
     else:
         path = Path(config)
     drawn = draw_curve(path, Path(root), jobs, seeds, None, list(overrides))
@@ -167,7 +167,7 @@ def _run_config(
     model: nn.Module | Callable[..., nn.Module] | None,
     overrides: Sequence[str],
 ) -> RunConfig:
-    tree, name = _tree(config)
+    tree, name = _config_tree(config)
     if model is not None:
         method = tree.get("method", {})
         if method.get("name", "fedavg") != "fedavg":
@@ -178,15 +178,15 @@ def _run_config(
     if data is not None:
         places = [text for text in overrides if text.startswith("output.")]
         root = parse_config({**tree, "data": {"name": "csbm"}}, places, name).output.root
-        tree["data"] = _data(data, root)
+        tree["data"] = _data_settings(data, root)
     return parse_config(tree, overrides, default_name=name)
 
 
-def _tree(config: Config) -> tuple[dict[str, Any], str]:
+def _config_tree(config: Config) -> tuple[dict[str, Any], str]:
     if isinstance(config, RunConfig):
         return config.model_dump(mode="json"), config.name
     if isinstance(config, Mapping):
-        return _plain(config), "run"
+        return _plain_config(config), "run"
     path = find_config(Path(config))
     found = read_yaml(path)
     if not isinstance(found, dict):
@@ -194,16 +194,16 @@ def _tree(config: Config) -> tuple[dict[str, Any], str]:
     return found, path.stem
 
 
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return copy.deepcopy(dict(config))
 
 
-def _data(data: GraphData | str | Path, root: Path) -> dict[str, Any]:
+def _data_settings(data: GraphData | str | Path, root: Path) -> dict[str, Any]:
     if isinstance(data, str | Path):
-        return {"name": "folder", "folder": str(data), "split": _split(Path(data))}
+        return {"name": "folder", "folder": str(data), "split": _split_settings(Path(data))}
     folder = store(data, root / "data")
-    return {"name": "folder", "folder": str(folder), "split": _split(folder)}
+    return {"name": "folder", "folder": str(folder), "split": _split_settings(folder)}
 
 
-def _split(folder: Path) -> dict[str, str]:
+def _split_settings(folder: Path) -> dict[str, str]:
     return {"kind": "public" if (folder / "split.csv").is_file() else "shares"}

@@ -39,7 +39,7 @@ from audits.findings.stored import findings_of
 from securefg.foundation.json_text import read_json
 from securefg.foundation.units import plural
 from securefg.runs.folder import RunFolder
-from securefg.runs.scores import monitored, no_skill, score_of
+from securefg.runs.scores import monitored_name, no_skill, score_of
 from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import NO_DEFENCE
@@ -71,7 +71,7 @@ def answer_of(folder: Path) -> Answer:
 
 def facts_of(config: RunConfig, summary: Summary, clients: int | None, folder: str) -> RunFacts:
     """Return what the answer says of the run itself."""
-    score, privacy = monitored(config, summary), config.privacy
+    score, privacy = monitored_name(config, summary), config.privacy
     quality = Quality(
         score=score.replace("_", " "),
         value=score_of(summary, score),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from audits.answer.lines import Line, Told, told_lines
 from audits.answer.model import Answer, Cell
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"leak": "error", "unknown": "warning", "trace": "note"}
@@ -22,7 +22,7 @@ def as_sarif(answer: Answer) -> str:
         {"id": code, "name": _rule_name(code), "shortDescription": {"text": title}}
         for code, title in titles.items()
     ]
-    driver = {"name": "securefg", "version": versions()["securefg"], "rules": rules}
+    driver = {"name": "securefg", "version": list_versions()["securefg"], "rules": rules}
     run = {
         "tool": {"driver": driver},
         "results": [_make_result(answer, told) for told in lines],

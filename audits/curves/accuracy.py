@@ -23,7 +23,8 @@ from securefg.reports.words import (
     accuracy_words,
     axis_percent,
     by_whom,
-    capital,
+    capitalise_words,
+    cut_interval,
     defence_words,
     gain_words,
     largest_leak,
@@ -32,7 +33,6 @@ from securefg.reports.words import (
     setting_words,
     short_signed,
     signed,
-    within,
 )
 
 BROAD, HEIGHT = 640.0, 300.0
@@ -45,7 +45,7 @@ def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
     traces = marks.defence_traces(points, lambda point: _accuracy_mark(point, marks))
     score = score_words(points)
     plot = Plot(
-        label=f"{capital(score)} against epsilon, {series.name}. {_spoken_text(points)}",
+        label=f"{capitalise_words(score)} against epsilon, {series.name}. {_spoken_text(points)}",
         x=epsilon_side([*points, *lost]),
         y=Side(f"test {score}", axis_percent, bounds=(0.0, 1.0)),
         traces=traces,
@@ -53,7 +53,7 @@ def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
         lost=tuple((promised_epsilon(p), f"{setting_words(p)} failed: {p.failed}") for p in lost),
     )
     return Figure(
-        f"{capital(score)} against epsilon",
+        f"{capitalise_words(score)} against epsilon",
         _caption_text(data, bool(lost)),
         draw_plot(plot, height=HEIGHT),
         trace_legend(traces),
@@ -65,7 +65,7 @@ def accuracy_figure(data: CurveData, series: Series, marks: Marks) -> Figure:
 
 def _accuracy_mark(point: CurvePoint, marks: Marks) -> Mark:
     assert point.accuracy is not None
-    shown = within(point.accuracy)
+    shown = cut_interval(point.accuracy)
     lines = [setting_words(point), f"{point.score} {accuracy_words(point.accuracy)}"]
     if len(point.accuracies) > 1:
         lines.append("seeds: " + ", ".join(percent(value) for value in point.accuracies))
@@ -131,7 +131,7 @@ def _accuracy_table(points: Sequence[CurvePoint], series: Series) -> Table:
 
 
 def _interval_cells(found: Interval) -> tuple[Cell, Cell, Cell]:
-    shown = within(found)
+    shown = cut_interval(found)
     return (
         Cell(percent(found.value), repr(found.value)),
         Cell(percent(shown.low), repr(shown.low)),

@@ -29,7 +29,7 @@ from audits.plan import PROMISES, Plan
 from audits.settings import audit_settings
 from securefg.data.partition import Partition
 from securefg.foundation.interval import Interval, interval
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 from securefg.reports.curve_data import (
     SCHEMA,
     CurveData,
@@ -40,7 +40,7 @@ from securefg.reports.curve_data import (
     Timing,
 )
 from securefg.runs.folder import RunFolder
-from securefg.runs.scores import monitored, no_skill, score_of
+from securefg.runs.scores import monitored_name, no_skill, score_of
 from securefg.runs.summary import ClaimedEpsilon, Summary
 from securefg.settings.privacy import Unit
 from securefg.sweep import Failure, Point, fault_of, find_runs
@@ -80,7 +80,7 @@ def collect_curve(
         points=points,
         choices=tuple(choose_point(s, points, limits, command) for s in series),
         settings=yaml.safe_dump(plan.curve.model_dump(mode="json"), sort_keys=False),
-        versions=versions(),
+        versions=list_versions(),
         command=command,
     )
     return data, Timing(seconds=_run_seconds(plan, runs), hardware=_describe_hardware())
@@ -114,7 +114,7 @@ def _make_point(
     if not found or missing:
         return CurvePoint(**common)
     summaries = [folder.summary() for _, folder in found]
-    score = monitored(found[0][0].config, summaries[0])
+    score = monitored_name(found[0][0].config, summaries[0])
     reached = [score_of(summary, score) for summary in summaries]
     accuracies = tuple(value for value in reached if value is not None)
     if len(accuracies) < len(reached):
@@ -325,7 +325,7 @@ def _make_series(plan: CurvePlan, name: str, runs: dict[str, RunFolder]) -> Seri
     config = first.runs[0].config
     folder = next((runs[p.config.hash] for p in first.runs if p.config.hash in runs), None)
     own = [level for level in plan.levels if level.series == name]
-    score = monitored(config, None if folder is None else folder.summary())
+    score = monitored_name(config, None if folder is None else folder.summary())
     levels = {level.kind: _reference_level(level, runs, score) for level in own}
     made_by = {level.kind: _level_runs(level, runs) for level in own}
     return Series(

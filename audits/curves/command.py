@@ -21,7 +21,7 @@ from securefg.runs.assembly import Setup, prepare
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
 from securefg.settings.shipped import find_config
-from securefg.sweep import Failure, Runs, SweepOutcome, find_run, sweep
+from securefg.sweep import Failure, Runs, SweepOutcome, find_run, sweep_points
 from securefg.sweep.display import Display
 
 
@@ -107,13 +107,13 @@ def audit_by_default(
     """Audit every run of these points with every attack that fits it."""
     points = [point for setting in plan.settings if setting.key in keys for point in setting.runs]
     plans = {p.config.hash: plan.audits[p.config.hash].default_attacks for p in points}
-    return sweep(points, home / "runs", jobs, RunAndAudit(plans, home / "controls"), display)
+    return sweep_points(points, home / "runs", jobs, RunAndAudit(plans, home / "controls"), display)
 
 
 def carry_out(plan: CurvePlan, home: Path, jobs: int, display: Display | None) -> SweepOutcome:
     """Run and audit what is missing, so many points at a time."""
     work = RunAndAudit(plan.audits, home / "controls")
-    return sweep(plan.points, home / "runs", jobs, work, display)
+    return sweep_points(plan.points, home / "runs", jobs, work, display)
 
 
 @dataclass(frozen=True)

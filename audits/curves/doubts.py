@@ -6,7 +6,7 @@ from audits.curves.conditions import UNREAD, describe_unsure
 from audits.findings.record import COVERAGE
 from securefg.foundation.units import plural
 from securefg.reports.curve_data import CurveData, CurvePoint, Series
-from securefg.reports.words import attack_words, capital, strength_text
+from securefg.reports.words import attack_words, capitalise_words, strength_text
 
 WIDE = 0.1
 """An interval of a score that reaches further than this is a doubt."""
@@ -32,7 +32,7 @@ def unknown_sentence(point: CurvePoint) -> str:
         parts.append(f"{plural(len(unsure), 'attack')} whose measurement did not hold")
     if not parts:
         return "A better attack than those that were run may find more."
-    return capital("; ".join(parts)) + "."
+    return capitalise_words("; ".join(parts)) + "."
 
 
 def not_covered(point: CurvePoint) -> str:
@@ -53,7 +53,7 @@ def list_doubts(data: CurveData, series: Series, point: CurvePoint) -> tuple[str
         found.append(f"Attacks that fit these runs and were not asked for: {names}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
     if unknown:
-        found.append(f"{capital(describe_unsure(unknown))}.")
+        found.append(f"{capitalise_words(describe_unsure(unknown))}.")
     if point.epsilon is not None and not_covered(point):
         found.append(f"No epsilon covers: {not_covered(point)}.")
     return (*found, *_doubt_choice(data, series))

@@ -25,7 +25,7 @@ from securefg.reports.words import (
     adversary_words,
     attack_words,
     by_whom,
-    capital,
+    capitalise_words,
     defence_words,
     gain_words,
     setting_words,
@@ -68,7 +68,7 @@ def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
 def _attack_panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
     first = found[0][1]
     title = f"{attack_words(first.attack)}, by {adversary_words(first.adversary)}"
-    title = capital(title)
+    title = capitalise_words(title)
     known = [(point, leak) for point, leak in found if leak.gain is not None]
     leaks = {point.key: leak for point, leak in known}
     points = [point for point, _ in known]
@@ -121,7 +121,7 @@ def _null_band(known: Found) -> tuple[tuple[float, float, float], ...]:
 
 def _leak_caption(leak: Leak, unknown: int, all_: int) -> str:
     lost = f" Not measured at {unknown} of {all_} settings." if unknown else ""
-    return f"{capital(leak.metric)}, per {leak.unit or 'run'}.{lost}"
+    return f"{capitalise_words(leak.metric)}, per {leak.unit or 'run'}.{lost}"
 
 
 def _leak_table(found: Found) -> Table:
@@ -177,7 +177,7 @@ def bounds_figure(data: CurveData, series: Series, marks: Marks) -> Figure | Non
     )
     return Figure(
         "Measured against claimed epsilon",
-        f"{capital(verdict)}. At every setting the mechanism that comes nearest "
+        f"{capitalise_words(verdict)}. At every setting the mechanism that comes nearest "
         "to its claim is shown.",
         draw_plot(plot, height=BOUNDS_HEIGHT),
         trace_legend(traces),

@@ -20,7 +20,7 @@ from securefg.foundation.errors import RunFolderError
 from securefg.foundation.json_text import read_bounded
 from securefg.foundation.log import FORMAT, Log, read_log
 from securefg.foundation.settings import Settings, explain_fault
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 
 FILE, OLDER_FILE = "history.jsonl", "history.json"
 LOG = "history"
@@ -73,7 +73,7 @@ History = tuple[Entry, ...]
 def new_entry(what: Literal["run", "audit", "unknown"], **more: object) -> Entry:
     """Return an entry for the history with the time and the version."""
     today = datetime.now(UTC).date().isoformat()
-    common = {"what": what, "day": today, "version": versions()["securefg"]}
+    common = {"what": what, "day": today, "version": list_versions()["securefg"]}
     return Entry.model_validate({**common, **more})
 
 

@@ -19,7 +19,7 @@ from audits.known_graph import known_edges
 from audits.replay import public_nodes, replay_field
 from audits.truth import Truth
 from securefg.models.graph_operators import operator_matrix
-from securefg.models.procrustes import rotated, rotation
+from securefg.models.procrustes import find_rotation, rotate_rows
 from securefg.protocol.meanings import GraphSums, Jacobian
 from securefg.protocol.transcript import Adversary
 
@@ -59,7 +59,7 @@ def remaining_client(truth: Truth, adversary: Adversary, rng: np.random.Generato
     chosen = rng.permutation(len(public_nodes(truth)))[:MANY_ROWS]
     own = torch.stack([_first_upload(truth, k) for k in sorted(adversary.clients)])
     dim = public_rows(truth).columns
-    turned = torch.stack([rotated(x, rotation(x[:, :dim], own[0][:, :dim])) for x in own])
+    turned = torch.stack([rotate_rows(x, find_rotation(x[:, :dim], own[0][:, :dim])) for x in own])
     rows = _first_upload(truth, client)[:, :dim]
     return RowsGame(
         question=RemainingClient(ids=chosen, client=client, own_uploads=own.numpy()),
@@ -84,14 +84,16 @@ def row_resemblance(guess: Array, truth: NDArray[np.float64]) -> Array:
     everybody's rows.
     """
     one, other = (x - x.mean(0) for x in (torch.from_numpy(guess), torch.from_numpy(truth)))
-    found: Array = cosine_similarity(one @ rotation(one, other), other).clamp(0, 1).numpy()
+    found: Array = cosine_similarity(one @ find_rotation(one, other), other).clamp(0, 1).numpy()
     return found
 
 
 def row_nearness(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return max(0, 1 - |g W - x| / |x|) by row, with the one rotation W that fits best."""
     one, other = torch.from_numpy(guess), torch.from_numpy(truth)
-    error = (one @ rotation(one, other) - other).norm(dim=1) / other.norm(dim=1).clamp_min(1e-12)
+    error = (one @ find_rotation(one, other) - other).norm(dim=1) / other.norm(dim=1).clamp_min(
+        1e-12
+    )
     found: Array = (1 - error).clamp(0, 1).numpy()
     return found
 

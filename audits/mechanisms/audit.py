@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.guesses import likely_seeds
+from audits.guessed_noise import likely_seeds
 from audits.mask_reuse import audit_masks
 from audits.mechanisms.canary import measure_shape, play_canary, play_loud, play_moved
 from audits.mechanisms.linked import ROWS, play_across, play_linked

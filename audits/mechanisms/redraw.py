@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor
 
 from audits.generators import Rows, first_normals
-from audits.guesses import (
+from audits.guessed_noise import (
     MOST_MICROSECONDS,
     clock_seeds,
     guess_test,

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audits.guesses import likeness_test, small_space
+from audits.guessed_noise import likeness_test, small_space
 from audits.laws import chi2_log_cdf
 from audits.mechanisms.effort import NUMBERS, spread_rounds
 from audits.mechanisms.message import AuditedMessage, Floats

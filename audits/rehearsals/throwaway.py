@@ -31,7 +31,7 @@ from securefg.protocol.codec import Clients
 from securefg.protocol.meanings import Meaning
 from securefg.protocol.messages import Message
 from securefg.protocol.transcript import TranscriptWriter
-from securefg.runs.assembly import Experiment, enrol, start_engine
+from securefg.runs.assembly import Experiment, enrol_clients, start_engine
 from securefg.runs.folder import RunFolder
 from securefg.runs.release_file import write_release
 from securefg.secagg.forms import Secure
@@ -159,7 +159,7 @@ def federate_rounds(
     with ExitStack() as opened:
         transcript = TranscriptWriter(folder.transcript, 0)
         opened.callback(transcript.close)
-        secure = enrol(x, folder)
+        secure = enrol_clients(x, folder)
         engine = start_engine(x, folder, 1, secure)
         opened.callback(engine.close)
         federation = Federation(

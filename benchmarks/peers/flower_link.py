@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 BIN: Final = Path(sys.executable).parent
 LOOPBACK: Final = "127.0.0.1"
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 240.0
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,30 @@ def free_ports(count: int) -> list[int]:
 
 
 def start(stack: ExitStack, out: Path, name: str, command: list[str], env: dict[str, str]) -> None:
-    """Start a process that ends with the stack. Its output goes to OUT/NAME.log."""
+    """Start a process that ends with the stack, and with it all that it started.
+
+    Its output goes to OUT/NAME.log.
+    """
     log = stack.enter_context((out / f"{name}.log").open("w"))
     words = [str(BIN / command[0]), *command[1:]]
-    process = subprocess.Popen(words, stdout=log, stderr=log, cwd=out, env=env)
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
+    process = subprocess.Popen(
+        words, stdout=log, stderr=log, cwd=out, env=env, start_new_session=True
+    )
+    stack.callback(end_group, process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and after ten seconds all that it started."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def wait_for_port(port: int) -> None:
-    """Return when something listens on the port. Raise after a minute."""
+    """Return when something listens on the port. Raise after four minutes."""
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end:
         with socket.socket() as one:

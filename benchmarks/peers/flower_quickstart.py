@@ -194,7 +194,8 @@ def main(arguments: list[str] | None = None) -> None:
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     if asked.store:
         stored = json.loads(STORED.read_text()) if STORED.is_file() else {}
-        stored[f"{asked.app}, {'simulated' if is_simulated else 'SuperNodes'}"] = figures
+        where = "simulated" if is_simulated else "SuperNodes"
+        stored[f"{asked.app}, {where}, {asked.rounds} rounds"] = figures
         STORED.write_text(json.dumps(stored, indent=1) + "\n")
 
 

@@ -1,9 +1,10 @@
 """The cost of recording and of the site's gate beside a round of a transformer with 10 M weights.
 
-    .venv/bin/python benchmarks/peers/transformer_cost.py [--sequences 128] [--repeats 3]
+    .venv/bin/python benchmarks/peers/transformer_cost.py [--sequences 64] [--repeats 2]
 
-A round is the training of two clients, each one epoch over its sequences of 64 tokens. Costs are
-CPU seconds of this process. The arms take turns, so that a busy machine slows all of them alike.
+A plain round is the training of two clients, each one epoch over its sequences of 64 tokens. The
+cost of recording covers the sent model and both uploads, and that of the gate both updates. All are
+CPU seconds of this process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +32,14 @@ CLIENTS, TOKENS, WORDS, BATCH = 2, 64, 4000, 16
 CLIP, NOISE = 1.0, 2.5
 TARGETS = {"recorded": 1.1, "protected": 1.3}
 Weights = dict[str, Any]
+
+
+class Seconds(NamedTuple):
+    """CPU seconds of the parts of one round."""
+
+    trained: float
+    recorded: float
+    protected: float
 
 
 @dataclass(frozen=True)
@@ -76,72 +86,66 @@ def weights_of(net: Transformer) -> Weights:
 
 
 class Exchange:
-    """One round after another, plain, recorded, or behind the gate of every site."""
+    """Rounds that are trained, recorded and gated, with the CPU seconds of each part."""
 
     def __init__(self, size: Size, sequences: int, folder: Path) -> None:
         torch.manual_seed(0)
         self._net = Transformer(size)
         self._texts = torch.randint(WORDS, (sequences, TOKENS + 1))
-        self._gates = [self._open_gate(folder / f"site-{client}") for client in range(CLIENTS)]
-        self._round = 0
-        self.weights = sum(value.numel() for value in self._net.parameters())
+        self._gates = [open_gate(folder / f"site-{client}") for client in range(CLIENTS)]
+        self.num_weights = sum(value.numel() for value in self._net.parameters())
 
-    def _open_gate(self, home: Path) -> Gate:
-        open_home(home)
-        return Gate.of(home, CLIP, NOISE, "replace_one")
-
-    def play_plain(self) -> None:
-        """Train all clients."""
-        for _ in range(CLIENTS):
-            train_epoch(copy.deepcopy(self._net), self._texts)
-
-    def play_recorded(self, recording: Recording) -> None:
-        """Train all clients, and record the sent model and all uploads."""
-        self._round += 1
-        recording.send(self._round, weights_of(self._net), clients=range(CLIENTS))
-        for client in range(CLIENTS):
-            upload = train_epoch(copy.deepcopy(self._net), self._texts)
-            recording.upload(client, self._round, upload)
-
-    def play_protected(self) -> None:
-        """Train all clients, and pass every update through its site's gate."""
+    def play_round(self, number: int, recording: Recording) -> Seconds:
+        """Train all clients, record the round, and pass every update through its site's gate."""
         base = weights_of(self._net)
-        for gate in self._gates:
-            update = train_epoch(copy.deepcopy(self._net), self._texts)
-            gate.pass_on("cost", base, update, is_change=False)
+        trained = recorded = protected = 0.0
+        recorded += measure_cpu(lambda: recording.send(number, base, clients=range(CLIENTS)))
+        for client, gate in enumerate(self._gates):
+            net, started = copy.deepcopy(self._net), time.process_time()
+            update = train_epoch(net, self._texts)
+            trained += time.process_time() - started
+            recorded += measure_cpu(partial(recording.upload, client, number, update))
+            passed = partial(gate.pass_on, "cost", base, update, is_change=False)
+            protected += measure_cpu(passed)
+        return Seconds(trained, recorded, protected)
 
 
-def measure_cpu(play: Callable[[], None]) -> float:
+def open_gate(home: Path) -> Gate:
+    """Return the gate of a new site."""
+    open_home(home)
+    return Gate.of(home, CLIP, NOISE, "replace_one")
+
+
+def measure_cpu(call: Callable[[], object]) -> float:
     """Return the CPU seconds of a call."""
     started = time.process_time()
-    play()
+    call()
     return time.process_time() - started
 
 
-def measure_ratios(size: Size, sequences: int, repeats: int) -> dict[str, float]:
-    """Return the weights, a plain round's CPU seconds, and both ratios to it."""
+def measure_rounds(size: Size, sequences: int, repeats: int) -> dict[str, float]:
+    """Return the weights, the CPU seconds of a plain round, and both ratios to it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         exchange = Exchange(size, sequences, folder)
-        found: dict[str, list[float]] = {"plain": [], "recorded": [], "protected": []}
         with securefg.record(folder / "exchange") as recording:
-            exchange.play_plain()  # the first round pays for what later ones reuse
-            for _ in range(repeats):
-                found["plain"].append(measure_cpu(exchange.play_plain))
-                recorded = measure_cpu(lambda: exchange.play_recorded(recording))
-                found["recorded"].append(recorded)
-                found["protected"].append(measure_cpu(exchange.play_protected))
-    plain = statistics.median(found["plain"])
-    ratios = {name: statistics.median(found[name]) / plain for name in TARGETS}
-    return {"weights": exchange.weights, "round_seconds": plain, **ratios}
+            # The first round pays for what later ones reuse.
+            found = [exchange.play_round(n + 1, recording) for n in range(repeats + 1)][1:]
+    plain = statistics.median(one.trained for one in found)
+    return {
+        "weights": exchange.num_weights,
+        "round_seconds": plain,
+        "recorded": 1 + statistics.median(one.recorded for one in found) / plain,
+        "protected": 1 + statistics.median(one.protected for one in found) / plain,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Recording and the gate beside a transformer.")
-    parser.add_argument("--sequences", type=int, default=128, help="of every client, per round")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--sequences", type=int, default=64, help="of every client, per round")
+    parser.add_argument("--repeats", type=int, default=2)
     asked = parser.parse_args()
-    found = measure_ratios(Size(), asked.sequences, asked.repeats)
+    found = measure_rounds(Size(), asked.sequences, asked.repeats)
     print(f"{found['weights'] / 1e6:.1f} M weights, {asked.sequences} sequences per client")
     print(f"a plain round of {CLIENTS} clients: {found['round_seconds']:.1f} CPU seconds")
     for name, target in TARGETS.items():

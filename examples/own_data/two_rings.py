@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Generator
 
-from securefg.data.dataset import Dataset, Source, mask
+from securefg.data.dataset import Dataset, Source, boolean_mask
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition, Scheme
 from securefg.settings.datasets import DatasetInfo
@@ -21,7 +21,7 @@ def read(root: Path | None, stream: Generator) -> Dataset:
     nodes = torch.arange(2 * RING)
     labels = nodes // RING
     order = torch.randperm(2 * RING, generator=stream)
-    train, val, test = (mask(part, 2 * RING)[None] for part in order.split((60, 20, 40)))
+    train, val, test = (boolean_mask(part, 2 * RING)[None] for part in order.split((60, 20, 40)))
     return Dataset(
         features=(2.0 * labels[:, None] - 1) + torch.randn(2 * RING, 8, generator=stream),
         edge_index=torch.stack([nodes, labels * RING + (nodes + 1) % RING]),

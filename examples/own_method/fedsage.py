@@ -8,7 +8,7 @@ from torch_geometric.nn import GraphSAGE
 from securefg.federation.evaluation import Evaluator, score_logits
 from securefg.federation.roles import Host, PublicInfo
 from securefg.methods.base import AveragingServer, Method
-from securefg.models.any_network import layout_of, load_vector, seeded, vector_of
+from securefg.models.any_network import layout_of, load_vector, seeded_stream, vector_of
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.meanings import Weights
 from securefg.protocol.messages import Message, private, public
@@ -28,7 +28,7 @@ class Update(Message, kind="fedsage.Update"):
 
 
 def network(of, settings: Settings) -> nn.Module:
-    with seeded(0):
+    with seeded_stream(0):
         return GraphSAGE(of.num_features, settings.hidden, 2, of.num_classes)
 
 

@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from securefg.cli.common import PART_FAILED, Quietly, Trusting, complain, show_line
-from securefg.cli.profile import Profile, Profiled, profiling
+from securefg.cli.common import PART_FAILED, Quietly, Trusting, print_complaint, show_line
+from securefg.cli.profile import Profile, Profiled, profile_phases
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
@@ -143,15 +143,15 @@ def audit(
     is_text = form is Form.text and not as_json
     console = Console(stderr=not is_text)
     is_quiet = quiet or not is_text
-    with profiling(profile) as phases:
-        found, page = (None if remedy is None else _stored(run)) or _carried_out(
+    with profile_phases(profile) as phases:
+        found, page = (None if remedy is None else _stored_audit(run)) or _carried_out(
             run, plan, risks, console, is_quiet, trust_modules, phases
         )
     if remedy is not None:
         _keep_accepted(run, risks)
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
     with only_known_modules(unless=trust_modules):
-        answer = _answer(run, found, risks)
+        answer = _answer_of_run(run, found, risks)
     if as_json:
         print_findings(found.findings)
     elif is_text and not quiet:
@@ -162,7 +162,7 @@ def audit(
     _end_by_gate(answer, found, fail_on)
 
 
-def _stored(run: Path) -> tuple[Audit, Path] | None:
+def _stored_audit(run: Path) -> tuple[Audit, Path] | None:
     """Return the findings of a run that was audited before, or None where there are none."""
     from audits.findings.file import is_whole
     from audits.findings.stored import findings_of
@@ -187,9 +187,9 @@ def _try_remedy(
     """Run and attack a twin with the remedy, and write the pages again."""
     from audits.twins import try_remedy
 
-    with only_known_modules(unless=trust_modules), telling(console, "a twin", quiet) as told:
+    with only_known_modules(unless=trust_modules), show_progress(console, "a twin", quiet) as told:
         try_remedy(run, key, plan, told)
-        _pages(run)
+        _write_pages(run)
 
 
 def _accepted_file(path: Path | None) -> Path | None:
@@ -202,7 +202,7 @@ def _accepted_file(path: Path | None) -> Path | None:
     return chosen
 
 
-def _answer(run: Path, found: Audit, risks: Path | None) -> Answer:
+def _answer_of_run(run: Path, found: Audit, risks: Path | None) -> Answer:
     """Return the answer of the run; an exchange of another framework has findings alone."""
     from audits.answer.accepted import apply_accepted, read_accepted
     from audits.answer.build import answer_of, make_answer
@@ -238,7 +238,7 @@ def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
     from audits.findings.record import Verdict
 
     if gate is Gate.NEW and (new := new_lines(answer)):
-        complain(f"not accepted: {', '.join(new)}")
+        print_complaint(f"not accepted: {', '.join(new)}")
         raise typer.Exit(1)
     wanted = [Verdict.VIOLATION] + ([Verdict.LEAK] if gate is Gate.LEAK else [])
     if gate is not Gate.NEW and any(one.verdict in wanted for one in found.findings):
@@ -276,7 +276,7 @@ def _carried_out(
 
     with (
         only_known_modules(unless=trust_modules),
-        telling(console, "reading the run", quiet) as told,
+        show_progress(console, "reading the run", quiet) as told,
     ):
         phases.begin("reading")
 
@@ -289,12 +289,12 @@ def _carried_out(
             phases.begin("report")
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
             with suppress(SecurefgError):
-                _pages(run)
+                _write_pages(run)
             raise
         if is_foreign(run):
             return found, None
         _keep_accepted(run, risks)
-        return found, _pages(run)
+        return found, _write_pages(run)
 
 
 def _keep_accepted(run: Path, risks: Path | None) -> None:
@@ -308,7 +308,7 @@ def _keep_accepted(run: Path, risks: Path | None) -> None:
         (run / ACCEPTED).unlink(missing_ok=True)
 
 
-def _pages(run: Path) -> Path:
+def _write_pages(run: Path) -> Path:
     """The run's page, and the printable one where there is any, with the findings that are stored
     now: none is left that tells of earlier ones."""
     from securefg.reports import build_report
@@ -328,15 +328,17 @@ def _pages(run: Path) -> Path:
 
 
 @contextmanager
-def telling(console: Console, first: str, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def show_progress(
+    console: Console, first: str, quiet: bool
+) -> Iterator[Callable[[str, int, int], None]]:
     """Show what is being done and how much of it is done, unless `quiet`."""
     with nullcontext() if quiet else console.status(first) as status:
 
-        def told(what: str, done: int, total: int) -> None:
+        def tell_progress(what: str, done: int, total: int) -> None:
             if status is not None:
                 status.update(f"{done} of {total}: {escape(what)}")
 
-        yield told
+        yield tell_progress
 
 
 def print_findings(findings: list[Finding]) -> None:

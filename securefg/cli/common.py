@@ -47,15 +47,15 @@ def require_consent(question: str, yes: bool) -> None:
 def end_sweep(failed: Sequence[Failure], interrupted: bool) -> None:
     """Name the points that failed. Exit where there are any, or where the sweep was interrupted."""
     for failure in failed:
-        complain(f"failed: {failure.key}: {failure.reason}")
+        print_complaint(f"failed: {failure.key}: {failure.reason}")
     if interrupted:
-        complain("interrupted; run the same command again to continue")
+        print_complaint("interrupted; run the same command again to continue")
         raise typer.Exit(INTERRUPTED)
     if failed:
         raise typer.Exit(1)
 
 
-def complain(message: str) -> None:
+def print_complaint(message: str) -> None:
     """One or two lines on standard error."""
     text = printable(f"securefg: {message}\n")
     sys.stderr.write(text.encode(errors="backslashreplace").decode())

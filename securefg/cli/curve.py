@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from securefg.cli.common import Quietly, end_sweep, show_line
-from securefg.cli.profile import Profiled, profiling
+from securefg.cli.profile import Profiled, profile_phases
 
 
 def curve(
@@ -38,8 +38,8 @@ def curve(
 
     console = Console()
     display = None if quiet else display_for(console)
-    tell = partial(_tell, console, quiet)
-    with profiling(profile) as phases:
+    tell = partial(_print_line, console, quiet)
+    with profile_phases(profile) as phases:
         phases.begin("points, page")
         drawn = draw_curve(config, root, jobs, seeds, display, overrides or [], tell)
     for choice in () if quiet else drawn.data.choices:
@@ -49,7 +49,7 @@ def curve(
     end_sweep(drawn.failed, drawn.interrupted)
 
 
-def _tell(console: Console, quiet: bool, line: str) -> None:
+def _print_line(console: Console, quiet: bool, line: str) -> None:
     """Show what is known before the work, unless nothing but errors is to be shown."""
     if not quiet:
         show_line(line, console)

@@ -26,22 +26,22 @@ def check(folder: Folder, settings: Settings = None, schema: Agreed = None) -> N
     from rich.markup import escape
     from rich.table import Table
 
-    from securefg.cli.common import complain
-    from securefg.data.tabular.prepare import described, prepared
+    from securefg.cli.common import print_complaint
+    from securefg.data.tabular.prepare import describe_prepared, prepared
     from securefg.data.tabular.schema import read_schema
-    from securefg.data.tabular.text_table import grouped
+    from securefg.data.tabular.text_table import group_faults
     from securefg.settings.tables import table_settings
 
     agreed = None if schema is None else read_schema(schema)
     made = prepared(folder, table_settings(folder, settings), agreed)
     table = Table("", "found", "what is done", box=None, pad_edge=False)
-    for row in described(made):
+    for row in describe_prepared(made):
         table.add_row(*map(escape, row))
     Console().print(table)
-    for line in grouped(made.faults)[:MOST_FAULTS]:
-        complain(line)
+    for line in group_faults(made.faults)[:MOST_FAULTS]:
+        print_complaint(line)
     if len(made.faults) > MOST_FAULTS:
-        complain(f"{len(made.faults)} faults in all")
+        print_complaint(f"{len(made.faults)} faults in all")
     if made.faults:
         raise typer.Exit(2)
 

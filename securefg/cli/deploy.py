@@ -26,14 +26,14 @@ Kit = Annotated[Path, typer.Argument(metavar="KIT", help="A party's own folder."
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="a.b=c")]
 
 
-def _console() -> Console:
+def _make_console() -> Console:
     """Paths and names are shown as they are."""
     return Console(markup=False)
 
 
-def _say(text: str) -> None:
+def _print_safely(text: str) -> None:
     """One line; whatever another party put into it cannot move the cursor."""
-    _console().print(printable(text), highlight=False, soft_wrap=True)
+    _make_console().print(printable(text), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -75,7 +75,7 @@ def provision(
         table.add_row(str(out / name), f"the site {name}; read RUNBOOK.md in it")
     table.add_row(str(out / server), "the server")
     table.add_row(str(out), "you: submit, status, fetch")
-    _console().print(table)
+    _make_console().print(table)
 
 
 @app.command("request")
@@ -87,7 +87,7 @@ def make_request(
     """At a party: make its own keys, and a request for whoever provisions."""
     from securefg.flare import enrolment
 
-    _console().print(str(enrolment.make_request(name, out, clients)), soft_wrap=True)
+    _make_console().print(str(enrolment.make_request(name, out, clients)), soft_wrap=True)
 
 
 @app.command()
@@ -95,10 +95,10 @@ def install(
     kit: Kit, own: Annotated[Path, typer.Argument(help="The folder of `deploy request`.")]
 ) -> None:
     """At a party: complete the kit that came back with the party's own keys."""
-    from securefg.flare.provisioning import complete
+    from securefg.flare.provisioning import complete_kit
 
-    complete(kit, own)
-    _console().print(f"{kit} is complete", highlight=False, soft_wrap=True)
+    complete_kit(kit, own)
+    _make_console().print(f"{kit} is complete", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -113,7 +113,7 @@ def start(
     from securefg.flare.party import command_for
 
     command = command_for(kit)
-    _say(f"{kit.name}: starts; Ctrl-C stops it; the whole log is in {kit / CONSOLE}")
+    _print_safely(f"{kit.name}: starts; Ctrl-C stops it; the whole log is in {kit / CONSOLE}")
     if not verbose:
         fold_output(kit)
     os.execv(command[0], command)
@@ -135,18 +135,20 @@ def shard(
     """At a site: make the site's shard from its own folder. It stays in the kit."""
     from securefg.flare.provisioning import shard_of_own
 
-    _console().print(str(shard_of_own(kit, folder, first_node, overrides or [])), soft_wrap=True)
+    _make_console().print(
+        str(shard_of_own(kit, folder, first_node, overrides or [])), soft_wrap=True
+    )
 
 
 @app.command()
 def review(kit: Kit) -> None:
     """At a site: what the job would send, and whether the site's own floor allows it."""
-    from securefg.flare.provisioning import reviewed
+    from securefg.flare.provisioning import review_kit
 
-    lines, refusal = reviewed(kit)
+    lines, refusal = review_kit(kit)
     for line in lines:
-        _say(line)
-    _say("the floor allows it" if refusal is None else f"the floor refuses it: {refusal}")
+        _print_safely(line)
+    _print_safely("the floor allows it" if refusal is None else f"the floor refuses it: {refusal}")
     if refusal is not None:
         raise typer.Exit(1)
 
@@ -154,13 +156,13 @@ def review(kit: Kit) -> None:
 @app.command()
 def check(kit: Kit) -> None:
     """At a party: what its kit answers, listens on and keeps. Exit 1 where something is wrong."""
-    from securefg.flare.posture import posture
+    from securefg.flare.posture import inspect_posture
 
-    lines = posture(kit)
+    lines = inspect_posture(kit)
     table = Table("", "what", "found", box=None, pad_edge=False)
     for line in lines:
         table.add_row("wrong" if line.bad else "ok", line.what, printable(line.bad or line.found))
-    _console().print(table)
+    _make_console().print(table)
     if any(line.bad for line in lines):
         raise typer.Exit(1)
 
@@ -172,7 +174,7 @@ def floor(
     """At a site of any FLARE federation: its floor and empty books, for SecurefgFilter."""
     from securefg.site.gate import open_home
 
-    _console().print(str(open_home(home)), soft_wrap=True)
+    _make_console().print(str(open_home(home)), soft_wrap=True)
 
 
 @app.command()
@@ -194,7 +196,7 @@ def ledger(kit: Kit) -> None:
     table = Table("run", "field", "rule", "times", box=None, pad_edge=False)
     for (run, field, rule), count in sorted(counts.items()):
         table.add_row(*map(printable, (run, field, rule, str(count))))
-    _console().print(table if counts else "nothing private has left this site")
+    _make_console().print(table if counts else "nothing private has left this site")
     for words, own, within in (
         ("this month", policy.budget_per_month, MONTH),
         ("in all", policy.budget_total, None),
@@ -202,7 +204,7 @@ def ledger(kit: Kit) -> None:
         budget = own or Budget(epsilon=1.0)
         spent = books.spent(budget.unit, budget.delta, within)
         limit = f" of {budget.epsilon:g}" if own else ", no limit set"
-        _console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
+        _make_console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
 
 
 @app.command()
@@ -217,10 +219,10 @@ def scores(kit: Kit) -> None:
     if not kept:
         raise ConfigError(f"{kit}: found no scores; expected those of a run that has ended")
     for run in kept:
-        _say(run.name)
+        _print_safely(run.name)
         for score in read_own_scores(run):
             for line in score.lines:
-                _say(f"  {line}")
+                _print_safely(f"  {line}")
 
 
 @app.command()
@@ -235,7 +237,7 @@ def clock(
 
     books = SiteBooks(home_of(kit))
     corrected = books.correct_clock(Signer.load(kit / "startup"), reason)
-    _console().print(f"{corrected} books corrected; no budget came back", highlight=False)
+    _make_console().print(f"{corrected} books corrected; no budget came back", highlight=False)
 
 
 @app.command()
@@ -260,13 +262,13 @@ def audit(
     from audits.plan import Plan
     from audits.site import audit_site, site_facts, site_findings
     from securefg.flare.kits import load_site_kit
-    from securefg.site.findings import shared
+    from securefg.site.findings import write_shared
 
     found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
     console, own = Console(markup=False), load_site_kit(kit)
     show_answer(console, make_answer(found.findings, site_facts(kit)), everything)
     console.print()
-    path = shared(site_findings(kit, found.findings), own.signer, out)
+    path = write_shared(site_findings(kit, found.findings), own.signer, out)
     console.print(
         f"These {len(found.findings)} findings, and no row of data, are in {path}, signed by "
         f"{own.name}. Read it before you pass it on; nothing was sent.",

@@ -11,10 +11,10 @@ from securefg.foundation.quoting import printable
 
 def doctor() -> None:
     """Versions, extras, data and devices; small runs are compared, and a GPU is proved by one."""
-    from securefg.runs.doctor import examined
+    from securefg.runs.doctor import examine_machine
 
     console, wrong = Console(), False
-    for line in examined():
+    for line in examine_machine():
         wrong = wrong or bool(line.bad)
         state = "[red]wrong[/]" if line.bad else "[green]ok[/]   "
         text = f"{line.found}: {line.bad}" if line.bad else line.found

@@ -31,7 +31,7 @@ def erase(
     from securefg.runs.erasure import release_without
     from securefg.runs.folder import RunFolder
 
-    chosen, left_out = _numbers("--nodes", nodes), _numbers("--clients", clients)
+    chosen, left_out = _parse_numbers("--nodes", nodes), _parse_numbers("--clients", clients)
     found = release_without(RunFolder.open(run), chosen, left_out)
     books = found.erasure
     show_line(
@@ -50,7 +50,7 @@ def erase(
         show_line(sentence)
 
 
-def _numbers(option: str, text: str) -> list[int]:
+def _parse_numbers(option: str, text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
         raise typer.BadParameter(f"found {text!r}; expected numbers with commas", param_hint=option)

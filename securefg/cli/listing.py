@@ -27,7 +27,7 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
     """List what there is, with one line each."""
     from rich.table import Table
 
-    header, body = rows(kind.value)
+    header, body = list_rows(kind.value)
     if kind is Kind.configs:
         _print_configs(body, Console(markup=False))
         return
@@ -55,19 +55,19 @@ def _print_configs(body: list[tuple[str, ...]], console: Console) -> None:
     show_line(NOTE, console)
 
 
-def rows(kind: str) -> Rows:
+def list_rows(kind: str) -> Rows:
     """Header and lines for one kind of things."""
     return {
-        "methods": _methods,
-        "defences": _defences,
-        "datasets": _datasets,
-        "partitions": _partitions,
-        "attacks": _attacks,
-        "configs": _configs,
+        "methods": _method_rows,
+        "defences": _defence_rows,
+        "datasets": _dataset_rows,
+        "partitions": _partition_rows,
+        "attacks": _attack_table,
+        "configs": _config_rows,
     }[kind]()
 
 
-def _methods() -> Rows:
+def _method_rows() -> Rows:
     from securefg.methods.registry import get_method
     from securefg.settings.methods import method_names
 
@@ -80,7 +80,7 @@ def _methods() -> Rows:
     return ("method", ""), lines
 
 
-def _defences() -> Rows:
+def _defence_rows() -> Rows:
     from securefg.privacy.defence import find_defence
     from securefg.settings.privacy import defence_names
 
@@ -94,7 +94,7 @@ def _defences() -> Rows:
     return ("defence", "needs", ""), lines
 
 
-def _datasets() -> Rows:
+def _dataset_rows() -> Rows:
     from securefg.settings.datasets import dataset_info, dataset_names
 
     header = ("dataset", "nodes", "edges", "features", "classes", "")
@@ -107,20 +107,20 @@ def _datasets() -> Rows:
     return header, lines
 
 
-def _partitions() -> Rows:
+def _partition_rows() -> Rows:
     from securefg.settings.partition import partition_names, partition_settings
 
     lines = [(name, partition_settings(name).summary) for name in partition_names()]
     return ("partition", ""), list(lines)
 
 
-def _configs() -> Rows:
+def _config_rows() -> Rows:
     from securefg.cli.configs import HEADER, list_configs
 
     return HEADER, list_configs()
 
 
-def _attacks() -> Rows:
+def _attack_table() -> Rows:
     return ("attack", "needs", "by", ""), list(_attack_rows())
 
 

@@ -35,7 +35,7 @@ from securefg.cli import (
     run,
     runs,
 )
-from securefg.cli.common import INTERRUPTED, complain
+from securefg.cli.common import INTERRUPTED, print_complaint
 from securefg.cli.usage import USAGE_ERROR, explain_usage, is_help
 from securefg.cli.verify import verify
 from securefg.foundation.errors import InputError, SecurefgError, cause_of
@@ -68,7 +68,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(deploy.app, name="deploy")
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
@@ -77,10 +77,10 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def _root(
+def _root_command(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     pass
@@ -90,7 +90,7 @@ def main() -> None:
     """The entry point: bad input is answered in a line or two, bugs keep their traceback."""
     warnings.showwarning = _show_warning
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        signal.signal(number, _end_on_signal)
     try:
         require_own_packages()
         sys.exit(app(standalone_mode=False))
@@ -98,19 +98,19 @@ def main() -> None:
         _answer_usage(error)
         sys.exit(2)
     except InputError as error:
-        complain(str(error))
+        print_complaint(str(error))
         sys.exit(2)
     except SecurefgError as error:
-        complain(str(error))
+        print_complaint(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
-        complain("stopped at once; the run can be resumed from its last checkpoint")
+        print_complaint("stopped at once; the run can be resumed from its last checkpoint")
         sys.exit(INTERRUPTED)
     except Exception as error:
         cause = cause_of(error)
         if cause is None:
             raise
-        complain(cause)
+        print_complaint(cause)
         sys.exit(1)
 
 
@@ -118,17 +118,19 @@ def _answer_usage(error: Exception) -> None:
     if is_help(error):
         sys.stderr.write(f"{error}\n")
     else:
-        complain(explain_usage(error))
+        print_complaint(explain_usage(error))
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end_on_signal(number: int, frame: FrameType | None) -> None:
     """A signal that ends: what is half done is put away on the way out."""
-    complain(f"ended by {signal.Signals(number).name}; the same command goes on, a run resumes")
+    print_complaint(
+        f"ended by {signal.Signals(number).name}; the same command goes on, a run resumes"
+    )
     sys.exit(128 + number)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    complain(f"warning: {message}")
+    print_complaint(f"warning: {message}")
 
 
 if __name__ == "__main__":

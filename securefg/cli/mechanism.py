@@ -65,7 +65,7 @@ def measure_mechanism(
             f"{found.verdict}  {target}: claimed epsilon {claim.epsilon:g} at delta "
             f"{claim.delta:g} per {claim.unit} ({claim.relation}){rounds}; shown at least "
             f"{found.counted.epsilon:.4g} of {found.counted.ceiling:.4g} that could be shown, "
-            f"{_assumed(claim.noise)}, at "
+            f"{_assumed_law(claim.noise)}, at "
             f"99.9 % over {found.bound.trials} trials ({found.game}); {found.seconds:.1f} s",
             soft_wrap=True,
             highlight=False,
@@ -74,6 +74,6 @@ def measure_mechanism(
         raise typer.Exit(1)
 
 
-def _assumed(noise: str) -> str:
+def _assumed_law(noise: str) -> str:
     gaussian = "if its noise is Gaussian, as it says"
     return gaussian if noise == "gaussian" else "whatever its noise"

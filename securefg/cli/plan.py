@@ -27,7 +27,7 @@ def plan(
     from rich.table import Table
 
     from securefg.runs.planning import WORTH, plan
-    from securefg.runs.recommended import recommend
+    from securefg.runs.recommended import recommend_settings
     from securefg.runs.sizes import Sizes, with_sizes
     from securefg.settings.config import load_config
 
@@ -67,7 +67,7 @@ def plan(
         console.print(
             f"Not worth it: a sum stands less than {WORTH:g} times above its noise. {helps}"
         )
-    advice = recommend(parsed, sized.info, sized.training)
+    advice = recommend_settings(parsed, sized.info, sized.training)
     if advice is not None and advice.method is None:
         console.print(f"Recommended by sizes alone: nothing to gain here, {advice.why}.")
     elif advice is not None:

@@ -35,10 +35,10 @@ class Usage:
             resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         )
         seconds = sum(used.ru_utime + used.ru_stime for used in (own, others))
-        return cls(seconds, _gib(own.ru_maxrss), _gib(others.ru_maxrss))
+        return cls(seconds, _to_gib(own.ru_maxrss), _to_gib(others.ru_maxrss))
 
 
-def _gib(maxrss: int) -> float:
+def _to_gib(maxrss: int) -> float:
     """Return the kernel's unit in GiB: KiB on Linux, bytes on macOS."""
     return maxrss / (2**30 if sys.platform == "darwin" else 2**20)
 
@@ -89,7 +89,7 @@ class Phases:
 
 
 @contextmanager
-def profiling(asked: bool) -> Iterator[Profile]:
+def profile_phases(asked: bool) -> Iterator[Profile]:
     """Yield a profile; print it at the end where it was asked for, also after a failure."""
     profile = Profile()
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from securefg.cli.audit import Gate, print_findings, show_answer, telling
+from securefg.cli.audit import Gate, print_findings, show_answer, show_progress
 from securefg.cli.common import PART_FAILED, Overrides, Quietly
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import printable
@@ -49,20 +49,22 @@ def rehearse(
             "its own; recorded runs are for `securefg audit`"
         )
     console = Console(stderr=as_json)
-    with telling(console, "dealing out the data", quiet or as_json) as told:
+    with show_progress(console, "dealing out the data", quiet or as_json) as told:
         parsed = load_config(config, overrides or [])
         found = carry_out(parsed, tuple(only or ()), seed, told)
     if as_json:
         print_findings(found.findings)
     elif not quiet:
-        _show(console, parsed, found, everything)
+        _print_rehearsal(console, parsed, found, everything)
     if fail_on is not Gate.VIOLATION and any(f.verdict is Verdict.LEAK for f in found.findings):
         raise typer.Exit(1)
     if found.failed:
         raise typer.Exit(PART_FAILED)
 
 
-def _show(console: Console, config: RunConfig, found: Rehearsal, everything: bool) -> None:
+def _print_rehearsal(
+    console: Console, config: RunConfig, found: Rehearsal, everything: bool
+) -> None:
     from audits.answer.build import facts_of_config, make_answer
     from audits.rehearsals.rehearse import lies_table
 

@@ -53,7 +53,7 @@ def report(
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
     from securefg.reports.dpo import build_dpo_page
-    from securefg.reports.exports import export
+    from securefg.reports.exports import export_report
     from securefg.runs.folder import RunFolder
     from securefg.runs.seal import require_signer, sign_page
 
@@ -64,7 +64,7 @@ def report(
     if form is Format.html:
         require_signer(folder, key)
     with only_known_modules(unless=trust_modules):
-        written = export(folder, form.value) if reader is None else build_dpo_page(folder)
+        written = export_report(folder, form.value) if reader is None else build_dpo_page(folder)
     if written.suffix == ".html":
         sign_page(folder, written, key)
     if not quiet:
@@ -81,7 +81,7 @@ def compare(
     quiet: Quietly = False,
 ) -> None:
     """Runs side by side: a table here, and a page."""
-    from securefg.reports.compare import compare as side_by_side
+    from securefg.reports.compare import compare_runs as side_by_side
     from securefg.reports.compare import write_comparison
 
     with only_known_modules(unless=trust_modules):

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from securefg.cli.common import INTERRUPTED, Overrides, Quietly, complain, show_line
-from securefg.cli.profile import Phases, Profile, Profiled, profiling
+from securefg.cli.common import INTERRUPTED, Overrides, Quietly, print_complaint, show_line
+from securefg.cli.profile import Phases, Profile, Profiled, profile_phases
 from securefg.foundation.errors import InputError, RunFolderError
 
 
@@ -31,11 +31,11 @@ def run(
     profile: Profiled = False,
 ) -> None:
     """Train; every message recorded and accounted."""
-    with profiling(profile) as phases:
-        _run(config, overrides or [], resume, fresh, quiet, as_json, phases)
+    with profile_phases(profile) as phases:
+        _run_config(config, overrides or [], resume, fresh, quiet, as_json, phases)
 
 
-def _run(
+def _run_config(
     config: Path | None,
     overrides: list[str],
     resume: Path | None,
@@ -103,5 +103,5 @@ def _run(
         show_line(f"report  {report}", console)
         show_line(f"next    securefg audit {outcome.folder.path}", console)
     if outcome.summary.stopped.startswith((DIVERGED, ABORTED)):
-        complain(outcome.summary.stopped)
+        print_complaint(outcome.summary.stopped)
         raise typer.Exit(1)

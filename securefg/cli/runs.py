@@ -58,14 +58,14 @@ def runs(
 
     if not root.is_dir():
         raise InputError(f"{root}: found no such folder; expected a folder of runs")
-    found = entries(root)
+    found = list_entries(root)
     console = Console()
     table = Table("run", "state", "test accuracy", "size", box=None, pad_edge=False)
     for one in found:
         table.add_row(one.path.name, one.state, one.accuracy, bytes_text(one.size))
     console.print(table)
     console.print(f"{len(found)} runs, {bytes_text(sum(one.size for one in found))}")
-    for path in removable(found, clean) if clean is not None else ():
+    for path in removable_folders(found, clean) if clean is not None else ():
         if yes:
             with owned(path if clean is Clean.unfinished else path.parent):  # refuses a run at work
                 shutil.rmtree(path)
@@ -74,13 +74,13 @@ def runs(
         console.print("nothing was removed; --yes removes")
 
 
-def entries(root: Path) -> list[Entry]:
+def list_entries(root: Path) -> list[Entry]:
     """All run folders of a root, the newest last."""
     folders = [path.parent for path in root.glob("*/config.yaml") if not path.parent.is_symlink()]
-    return sorted(map(_entry, folders), key=lambda entry: -entry.minutes)
+    return sorted(map(_make_entry, folders), key=lambda entry: -entry.minutes)
 
 
-def _entry(path: Path) -> Entry:
+def _make_entry(path: Path) -> Entry:
     from securefg.foundation.errors import RunFolderError
     from securefg.runs.summary import read_summary
 
@@ -104,7 +104,7 @@ def _entry(path: Path) -> Entry:
     )
 
 
-def removable(found: list[Entry], clean: Clean) -> list[Path]:
+def removable_folders(found: list[Entry], clean: Clean) -> list[Path]:
     """A folder that was written to lately may be running, and stays."""
     if clean is Clean.checkpoints:
         kept = [one.path / "checkpoints" for one in found if one.finished]

@@ -56,7 +56,7 @@ class Canaries:
 
 def draw_canaries(graph: Graph, settings: AuditSettings, seed: int) -> Canaries:
     """Looks from the audit's seed, coins from the run's."""
-    _check(graph, settings)
+    _check_graph(graph, settings)
     looks = numpy_stream(settings.seed, "canaries")
     coins = numpy_stream(seed, "canary coins", settings.seed)
     present = np.unique(graph.labels.numpy()[graph.labels.numpy() >= 0])
@@ -69,7 +69,7 @@ def draw_canaries(graph: Graph, settings: AuditSettings, seed: int) -> Canaries:
     return Canaries(
         first=graph.num_nodes,
         inside=torch.from_numpy(coins.integers(2, size=settings.canaries).astype(bool)),
-        features=_looks(graph.features, settings.canaries, looks),
+        features=_draw_looks(graph.features, settings.canaries, looks),
         neighbours=torch.from_numpy(np.array(neighbours, np.int64)),
         labels=torch.from_numpy(np.array(labels, np.int64)),
     )
@@ -109,7 +109,7 @@ def with_canaries(graph: Graph, canaries: Canaries, shown: Tensor | None = None)
     )
 
 
-def _looks(features: Tensor, count: int, stream: np.random.Generator) -> Tensor:
+def _draw_looks(features: Tensor, count: int, stream: np.random.Generator) -> Tensor:
     """Words of the rarer half, no word in two canaries while they last; where features are no
     words, independent signs. Rows have the median norm: a canary is not told by its size."""
     norm = features.norm(dim=1)
@@ -130,7 +130,7 @@ def _looks(features: Tensor, count: int, stream: np.random.Generator) -> Tensor:
     return torch.from_numpy(np.float32(size) * rows / norms)
 
 
-def _check(graph: Graph, settings: AuditSettings) -> None:
+def _check_graph(graph: Graph, settings: AuditSettings) -> None:
     if graph.features.dim() != 2 or graph.labels.dim() != 1:
         raise ConfigError(
             f"audit.canaries: {settings.canaries}, but the nodes of {graph.name!r} hold several "

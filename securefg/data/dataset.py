@@ -102,7 +102,7 @@ def no_split(num_nodes: int) -> Tensor:
     return torch.zeros(0, num_nodes, dtype=torch.bool)
 
 
-def mask(indices: Tensor, num_nodes: int) -> Tensor:
+def boolean_mask(indices: Tensor, num_nodes: int) -> Tensor:
     """A boolean mask that is true at `indices`."""
     chosen = torch.zeros(num_nodes, dtype=torch.bool)
     chosen[indices] = True

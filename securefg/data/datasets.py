@@ -11,7 +11,7 @@ from securefg.data.dataset import Dataset, Source
 from securefg.data.drawn_graphs import draw_csbm, draw_subcora
 from securefg.data.graph import Graph, sorted_edges, undirected
 from securefg.data.readers import folder, geometric, published
-from securefg.data.sources import cached, locate
+from securefg.data.sources import cached_dataset, locate_files
 from securefg.data.splits import choose_split
 from securefg.foundation.errors import DataError
 from securefg.foundation.extensions import find_module
@@ -29,11 +29,11 @@ def load(settings: DataSettings, seed: int) -> Graph:
     if settings.csbm is not None:
         return draw_csbm(settings.csbm, seed)
     if settings.subcora is not None:
-        return draw_subcora(_cora(settings), settings.subcora, seed)
-    dataset = _dataset(settings, seed)
+        return draw_subcora(_read_cora(settings), settings.subcora, seed)
+    dataset = _read_dataset(settings, seed)
     return Graph(
         name=settings.name,
-        features=_scaled(dataset.features, settings),
+        features=_scale_features(dataset.features, settings),
         edge_index=dataset.edge_index,
         labels=dataset.labels,
         split=choose_split(settings.name, dataset, settings.split, seed),
@@ -44,7 +44,7 @@ def load(settings: DataSettings, seed: int) -> Graph:
     )
 
 
-def _cora(settings: DataSettings) -> Graph:
+def _read_cora(settings: DataSettings) -> Graph:
     """Cora as a whole, scaled as the settings of subcora have it."""
     norm = settings.normalize_features or DATASETS[settings.name].norm
     return load(
@@ -61,13 +61,13 @@ def normalize_rows(features: Tensor, norm: Norm = "l1") -> Tensor:
     return scaled
 
 
-def _dataset(settings: DataSettings, seed: int) -> Dataset:
+def _read_dataset(settings: DataSettings, seed: int) -> Dataset:
     if settings.folder is not None:
         return folder.read(settings.folder)
-    return _published(settings) if settings.name in DATASETS else _outside(settings, seed)
+    return _read_published(settings) if settings.name in DATASETS else _read_outside(settings, seed)
 
 
-def _outside(settings: DataSettings, seed: int) -> Dataset:
+def _read_outside(settings: DataSettings, seed: int) -> Dataset:
     """Return what another package's DATASET reads, once it is found to be a whole dataset."""
     name = settings.name
     source = getattr(find_module("data.name", name, {}, GROUP), "DATASET", None)
@@ -87,22 +87,22 @@ def _outside(settings: DataSettings, seed: int) -> Dataset:
     return replace(checked, edge_index=clean(checked.edge_index, checked.num_nodes))
 
 
-def _published(settings: DataSettings) -> Dataset:
+def _read_published(settings: DataSettings) -> Dataset:
     name = settings.name
     reader = published if name in published.FILES else geometric
     files = reader.files(name)
-    root = locate(name, files, settings.root)
+    root = locate_files(name, files, settings.root)
     paths = [root / file for file in files]
-    return cached(name, paths, lambda: reader.read(root, name).checked(paths[0].parent))
+    return cached_dataset(name, paths, lambda: reader.read(root, name).checked(paths[0].parent))
 
 
-def _scaled(features: Tensor, settings: DataSettings) -> Tensor:
+def _scale_features(features: Tensor, settings: DataSettings) -> Tensor:
     norm = settings.normalize_features or dataset_info(settings.name).norm
     scaled = normalize_rows(features, norm)
-    return scaled if settings.projection is None else project(scaled, settings.projection)
+    return scaled if settings.projection is None else project_features(scaled, settings.projection)
 
 
-def project(features: Tensor, dim: int) -> Tensor:
+def project_features(features: Tensor, dim: int) -> Tensor:
     """X R with R ~ N(0, 1/dim), the same for everybody and every run (Johnson-Lindenstrauss)."""
     stream = torch_stream(0, "projection", features.shape[1], dim)
     matrix = torch.randn(features.shape[1], dim, generator=stream)

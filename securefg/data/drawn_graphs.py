@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from securefg.data.dataset import mask
+from securefg.data.dataset import boolean_mask
 from securefg.data.graph import Graph, Split, undirected
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
@@ -49,11 +49,11 @@ Adjacency = csr_array[np.bool_]
 
 def draw_csbm(settings: CsbmSettings, seed: int) -> Graph:
     """Graph and split from `topology_seed`, features and sample labels from the run's seed."""
-    tags, adjacency, split = _topology(settings)
+    tags, adjacency, split = _draw_topology(settings)
     stream = numpy_stream(seed, "csbm", "features")
-    signs = _signs(settings, tags, stream)
+    signs = _draw_signs(settings, tags, stream)
     edges = torch.from_numpy(np.stack(adjacency.nonzero()).astype(np.int64))
-    features, labels = _features(settings, signs, stream), (signs + 1) // 2
+    features, labels = _draw_features(settings, signs, stream), (signs + 1) // 2
     if settings.task == "dnc":
         features = features[:, 0]
     if settings.task != "sc":
@@ -87,7 +87,7 @@ def _with_numbers(graph: Graph, settings: CsbmSettings, tags: Ints, seed: int) -
     return replace(found, features=torch.cat([graph.features, sums], 1))
 
 
-def _topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
+def _draw_topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
     """Drawn again until the graph (sc) or a balanced training set (dnc, snc) is connected."""
     stream = numpy_stream(settings.topology_seed, "csbm", "topology")
     dense = settings.num_nodes <= DENSE_NODES
@@ -95,7 +95,7 @@ def _topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
     for _ in range(tries):
         tags = stream.choice([-1, 1], settings.num_nodes)
         adjacency = (_block_model if dense else _sparse_block_model)(settings, tags, stream)
-        split = _split(settings, tags, adjacency, stream)
+        split = _draw_split(settings, tags, adjacency, stream)
         if split is not None:
             return tags, adjacency, split
     raise ConfigError(
@@ -105,7 +105,7 @@ def _topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
 
 
 def _block_model(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Adjacency:
-    c_in, c_out = _rates(settings)
+    c_in, c_out = _link_rates(settings)
     c = np.where(np.equal.outer(tags, tags), c_in, c_out)
     drawn = stream.random(c.shape) < c / settings.num_nodes
     upper = np.triu(drawn, 1)
@@ -116,26 +116,26 @@ def _sparse_block_model(
     settings: CsbmSettings, tags: Ints, stream: np.random.Generator
 ) -> Adjacency:
     """The same law by blocks: how many pairs are joined is binomial, and which is uniform."""
-    (c_in, c_out), n = _rates(settings), settings.num_nodes
+    (c_in, c_out), n = _link_rates(settings), settings.num_nodes
     plus, minus = np.flatnonzero(tags > 0), np.flatnonzero(tags < 0)
     parts = []
     for one, other, rate in ((plus, plus, c_in), (minus, minus, c_in), (plus, minus, c_out)):
         same = one is other
         pairs = len(one) * (len(one) - 1) // 2 if same else len(one) * len(other)
-        chosen = _distinct(pairs, int(stream.binomial(pairs, rate / n)), stream)
-        row, column = _triangle(chosen) if same else np.divmod(chosen, len(other))
+        chosen = _draw_distinct(pairs, int(stream.binomial(pairs, rate / n)), stream)
+        row, column = _triangle_pair(chosen) if same else np.divmod(chosen, len(other))
         parts.append(np.stack([one[row], other[column]]))
     source, target = np.concatenate(parts, 1)
     ends = np.concatenate([source, target]), np.concatenate([target, source])
     return csr_array((np.ones(len(ends[0]), bool), ends), shape=(n, n))
 
 
-def _rates(settings: CsbmSettings) -> tuple[float, float]:
+def _link_rates(settings: CsbmSettings) -> tuple[float, float]:
     spread = settings.graph_signal * settings.degree**0.5
     return settings.degree + spread, settings.degree - spread
 
 
-def _distinct(among: int, count: int, stream: np.random.Generator) -> Ints:
+def _draw_distinct(among: int, count: int, stream: np.random.Generator) -> Ints:
     """`count` different numbers below `among`, every such set as likely as any other."""
     drawn = sorted_unique(stream.integers(among, size=count)) if count else np.array([], np.int64)
     while len(drawn) < count:
@@ -144,7 +144,7 @@ def _distinct(among: int, count: int, stream: np.random.Generator) -> Ints:
     return drawn
 
 
-def _triangle(number: Ints) -> tuple[Ints, Ints]:
+def _triangle_pair(number: Ints) -> tuple[Ints, Ints]:
     """Pair `number` of (1, 0), (2, 0), (2, 1), (3, 0), ...; exact, though the root is rounded."""
     row = ((1 + np.sqrt(1 + 8 * number.astype(np.float64))) / 2).astype(np.int64)
     row -= row * (row - 1) // 2 > number
@@ -152,19 +152,19 @@ def _triangle(number: Ints) -> tuple[Ints, Ints]:
     return row, number - row * (row - 1) // 2
 
 
-def _split(
+def _draw_split(
     settings: CsbmSettings, tags: Ints, adjacency: Adjacency, stream: np.random.Generator
 ) -> Split | None:
     if settings.task == "sc":
-        return _split_samples(settings) if connected(adjacency) else None
+        return _split_samples(settings) if is_connected(adjacency) else None
     num_train = round(settings.train_share * settings.num_nodes)
     if settings.num_nodes > DENSE_NODES:
-        return _split_nodes(settings, _balanced(tags, num_train, stream), stream)
+        return _split_nodes(settings, _draw_balanced(tags, num_train, stream), stream)
     train = grow_training_set(adjacency.toarray(), tags, num_train, stream)
     return None if train is None else _split_nodes(settings, train, stream)
 
 
-def _balanced(tags: Ints, size: int, stream: np.random.Generator) -> Ints:
+def _draw_balanced(tags: Ints, size: int, stream: np.random.Generator) -> Ints:
     """`size` nodes, half of either tag."""
     halves = [(np.flatnonzero(tags > 0), size // 2), (np.flatnonzero(tags < 0), size - size // 2)]
     return np.concatenate([stream.choice(own, count, replace=False) for own, count in halves])
@@ -173,7 +173,9 @@ def _balanced(tags: Ints, size: int, stream: np.random.Generator) -> Ints:
 def _split_nodes(settings: CsbmSettings, train: Ints, stream: np.random.Generator) -> Split:
     rest = stream.permutation(np.setdiff1d(np.arange(settings.num_nodes), train))
     val, test = np.split(rest, [round(settings.val_share * settings.num_nodes)])
-    masks = (mask(torch.from_numpy(part), settings.num_nodes) for part in (train, val, test))
+    masks = (
+        boolean_mask(torch.from_numpy(part), settings.num_nodes) for part in (train, val, test)
+    )
     return Split(*masks)
 
 
@@ -186,7 +188,7 @@ def _split_samples(settings: CsbmSettings) -> Split:
     return Split(train, ~train & ~test, test)
 
 
-def _signs(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Ints:
+def _draw_signs(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> Ints:
     """The labels -1 and +1 of all samples, (N, S)."""
     signs = np.repeat(tags[:, None], settings.samples_per_node, 1)
     if settings.task != "sc":
@@ -194,7 +196,7 @@ def _signs(settings: CsbmSettings, tags: Ints, stream: np.random.Generator) -> I
     return np.where(stream.random(signs.shape) < SC_AGREEMENT, signs, -signs)
 
 
-def _features(
+def _draw_features(
     settings: CsbmSettings, signs: Ints, stream: np.random.Generator
 ) -> NDArray[np.float64]:
     p = settings.num_features
@@ -206,7 +208,7 @@ def _features(
     return x
 
 
-def connected(adjacency: Adjacency) -> bool:
+def is_connected(adjacency: Adjacency) -> bool:
     """Whether every node reaches every other."""
     from scipy.sparse.csgraph import connected_components  # loaded where it is used
 
@@ -224,13 +226,13 @@ def grow_training_set(
     fuller = stream.choice([-1, 1])
     quota = {-fuller: size // 2, fuller: size - size // 2}
     for first in stream.permutation(len(tags)):
-        grown = _grow(adjacency, tags, int(first), dict(quota), stream)
+        grown = _grow_graph(adjacency, tags, int(first), dict(quota), stream)
         if len(grown) == size:
             return grown
     return None
 
 
-def _grow(
+def _grow_graph(
     adjacency: Bools, tags: Ints, first: int, quota: dict[int, int], stream: np.random.Generator
 ) -> Ints:
     """Add random neighbours whose tag is still wanted, until none is left to add."""
@@ -258,9 +260,9 @@ def draw_subcora(cora: Graph, settings: SubCoraSettings, seed: int) -> Graph:
     size = (cora.num_nodes, cora.num_nodes)
     adjacency = csr_matrix((np.ones(ends.shape[1], np.int8), (ends[0], ends[1])), size)
     train = _training_set(adjacency, cora.labels.numpy(), settings, stream)
-    val, test = _others(adjacency, train, settings, stream)
+    val, test = _draw_others(adjacency, train, settings, stream)
     parts = [torch.from_numpy(np.sort(part)) for part in (train, val, test)]
-    split = Split(*(mask(part, cora.num_nodes) for part in parts))
+    split = Split(*(boolean_mask(part, cora.num_nodes) for part in parts))
     whole = Graph("subcora", cora.features, cora.edge_index, cora.labels, split, cora.num_classes)
     return whole.subgraph(torch.cat(parts).sort().values)
 
@@ -292,11 +294,11 @@ def _of_size(component: Ints, settings: SubCoraSettings) -> NDArray[np.bool_]:
     return fits
 
 
-def _others(
+def _draw_others(
     adjacency: csr_matrix, train: Ints, settings: SubCoraSettings, stream: np.random.Generator
 ) -> tuple[Ints, Ints]:
     """Validation nodes within two hops of the training set, and test nodes."""
-    depth = _depths(adjacency, train)
+    depth = _hop_depths(adjacency, train)
     near = stream.permutation(np.flatnonzero((depth > 0) & (depth <= MAX_DEPTH)))
     val, rest = near[: len(train)], near[len(train) :]
     num_test = settings.num_nodes - len(train) - len(val)
@@ -308,7 +310,7 @@ def _others(
     return val, np.concatenate([rest, further])[:num_test]
 
 
-def _depths(adjacency: csr_matrix, start: Ints) -> Ints:
+def _hop_depths(adjacency: csr_matrix, start: Ints) -> Ints:
     """Hops from the nearest of `start`; -1 where there is no way."""
     depth = np.full(adjacency.shape[0], -1, np.int64)
     depth[start], hops = 0, 0

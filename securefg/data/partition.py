@@ -136,13 +136,13 @@ class Holdings:
     edge: Tensor
 
 
-def holdings(graph: Graph, partition: Partition) -> Holdings:
+def find_holdings(graph: Graph, partition: Partition) -> Holdings:
     """All pairs at once: P = M[source] * M[target] for the N x K membership matrix M.
 
     The work grows with the edges times the clients that hold an end, not with edges times clients.
     """
     partition.check_fits(graph)
-    members = membership(partition).T.tocsr()
+    members = membership_matrix(partition).T.tocsr()
     source, target = graph.edge_index.numpy()
     both = members[source].multiply(members[target]).tocoo()
     order = np.lexsort((both.row, both.col))
@@ -153,11 +153,11 @@ def holdings(graph: Graph, partition: Partition) -> Holdings:
 def most_holders(graph: Graph, partition: Partition) -> tuple[int, int]:
     """The largest number of clients that hold one node, and one edge."""
     nodes = torch.bincount(partition.nodes)
-    edges = torch.bincount(holdings(graph, partition).edge)
+    edges = torch.bincount(find_holdings(graph, partition).edge)
     return int(nodes.max()), int(edges.max()) if len(edges) else 0
 
 
-def membership(partition: Partition) -> csr_array[np.int64]:
+def membership_matrix(partition: Partition) -> csr_array[np.int64]:
     """The K x N matrix that is 1 where the client holds the node."""
     ones = np.ones(len(partition.nodes), np.int64)
     shape = (partition.num_clients, partition.num_nodes)

@@ -48,7 +48,7 @@ def _check_num_clients(num_clients: int, graph: Graph, min_nodes: int = 1) -> No
         )
 
 
-def _shares(graph: Graph, settings: SharesSettings, stream: np.random.Generator) -> Partition:
+def _deal_shares(graph: Graph, settings: SharesSettings, stream: np.random.Generator) -> Partition:
     """Random shares that overlap, as FedGL samples its clients.
 
     Chen et al., "FedGL: Federated Graph Learning Framework with Global Self-Supervision", 2021,
@@ -134,7 +134,9 @@ def _one_node(graph: Graph, settings: OneNodeSettings, stream: np.random.Generat
     return Partition("one_node", graph.num_nodes, nodes=bounds[:-1], offsets=bounds)
 
 
-def _louvain(graph: Graph, settings: LouvainSettings, stream: np.random.Generator) -> Partition:
+def _deal_louvain(
+    graph: Graph, settings: LouvainSettings, stream: np.random.Generator
+) -> Partition:
     """Communities packed into clients of about equal size.
 
     Blondel et al., "Fast unfolding of communities in large networks", 2008; the packing is the
@@ -143,12 +145,12 @@ def _louvain(graph: Graph, settings: LouvainSettings, stream: np.random.Generato
     """
     _check_num_clients(settings.num_clients, graph)
     limit = graph.num_nodes // settings.num_clients
-    groups = _cut(_communities(graph, settings.resolution, stream), limit)
-    clients = [torch.from_numpy(nodes) for nodes in _packed(groups, settings.num_clients)]
+    groups = _cut_groups(_find_communities(graph, settings.resolution, stream), limit)
+    clients = [torch.from_numpy(nodes) for nodes in _pack_groups(groups, settings.num_clients)]
     return Partition.of("louvain", graph.num_nodes, clients)
 
 
-def _communities(graph: Graph, resolution: float, stream: np.random.Generator) -> list[Ints]:
+def _find_communities(graph: Graph, resolution: float, stream: np.random.Generator) -> list[Ints]:
     """Found once per process: runs, their audits and controls deal the same graph out again."""
     seed = int(stream.integers(2**32))
     known = hashlib.sha256(f"{graph.num_nodes} {resolution!r} {seed} ".encode())
@@ -171,12 +173,12 @@ def _found_communities(graph: Graph, resolution: float, seed: int) -> list[Ints]
     return [np.array(sorted(nodes), np.int64) for nodes in found]
 
 
-def _cut(groups: list[Ints], limit: int) -> list[Ints]:
+def _cut_groups(groups: list[Ints], limit: int) -> list[Ints]:
     """Pieces of `limit` nodes and a remainder."""
     return [piece for nodes in groups for piece in np.split(nodes, range(limit, len(nodes), limit))]
 
 
-def _packed(groups: list[Ints], num_clients: int) -> list[Ints]:
+def _pack_groups(groups: list[Ints], num_clients: int) -> list[Ints]:
     clients: list[list[Ints]] = [[] for _ in range(num_clients)]
     sizes = np.zeros(num_clients, np.int64)
     for nodes in sorted(groups, key=lambda nodes: (-len(nodes), int(nodes[0]))):
@@ -186,7 +188,9 @@ def _packed(groups: list[Ints], num_clients: int) -> list[Ints]:
     return [np.concatenate(parts) for parts in clients]
 
 
-def _dirichlet(graph: Graph, settings: DirichletSettings, stream: np.random.Generator) -> Partition:
+def _deal_dirichlet(
+    graph: Graph, settings: DirichletSettings, stream: np.random.Generator
+) -> Partition:
     """Disjoint clients with skewed labels: for every class c, p_c ~ Dir(alpha 1_K) is dealt out.
 
     Hsu et al., "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
@@ -196,7 +200,7 @@ def _dirichlet(graph: Graph, settings: DirichletSettings, stream: np.random.Gene
     if graph.labels.dim() != 1:
         raise ConfigError("partition.name: 'dirichlet' needs one label per node, not per sample")
     for _ in range(MAX_TRIES):
-        owner = _owners(graph.labels.numpy(), settings, stream)
+        owner = _draw_owners(graph.labels.numpy(), settings, stream)
         if np.bincount(owner, minlength=settings.num_clients).min() >= settings.min_nodes:
             clients = [torch.from_numpy(np.flatnonzero(owner == k)) for k in range(owner.max() + 1)]
             return Partition.of("dirichlet", graph.num_nodes, clients)
@@ -206,7 +210,7 @@ def _dirichlet(graph: Graph, settings: DirichletSettings, stream: np.random.Gene
     )
 
 
-def _owners(
+def _draw_owners(
     labels: NDArray[np.int64], settings: DirichletSettings, stream: np.random.Generator
 ) -> NDArray[np.int64]:
     owner = np.empty(len(labels), np.int64)
@@ -220,16 +224,16 @@ def _owners(
     return owner
 
 
-def _metis(graph: Graph, settings: MetisSettings, stream: np.random.Generator) -> Partition:
+def _deal_metis(graph: Graph, settings: MetisSettings, stream: np.random.Generator) -> Partition:
     """Disjoint clients that cut as few edges as possible, through the optional package pymetis.
 
     Karypis and Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular
     Graphs", 1998.
     """
     _check_num_clients(settings.num_clients, graph)
-    pymetis = _pymetis()
+    pymetis = _import_pymetis()
     options = pymetis.Options(seed=int(stream.integers(2**31)))
-    cut = pymetis.part_graph(settings.num_clients, _neighbours(graph), options=options)
+    cut = pymetis.part_graph(settings.num_clients, _list_neighbours(graph), options=options)
     owner = np.asarray(cut[1])
     clients = [np.flatnonzero(owner == k) for k in range(settings.num_clients)]
     if min(map(len, clients)) == 0:
@@ -240,7 +244,7 @@ def _metis(graph: Graph, settings: MetisSettings, stream: np.random.Generator) -
     return Partition.of("metis", graph.num_nodes, [torch.from_numpy(nodes) for nodes in clients])
 
 
-def _pymetis() -> ModuleType:
+def _import_pymetis() -> ModuleType:
     try:
         return importlib.import_module("pymetis")
     except ImportError as error:
@@ -250,20 +254,20 @@ def _pymetis() -> ModuleType:
         ) from error
 
 
-def _neighbours(graph: Graph) -> list[NDArray[np.int64]]:
+def _list_neighbours(graph: Graph) -> list[NDArray[np.int64]]:
     source, target = undirected(graph.edge_index, graph.num_nodes).numpy()
     bounds = np.cumsum(np.bincount(source, minlength=graph.num_nodes))[:-1]
     return np.split(target, bounds)
 
 
-def _random(graph: Graph, settings: RandomSettings, stream: np.random.Generator) -> Partition:
+def _deal_random(graph: Graph, settings: RandomSettings, stream: np.random.Generator) -> Partition:
     """Disjoint clients of equal size, dealt at random: most edges lie between two of them."""
     _check_num_clients(settings.num_clients, graph)
     parts = np.array_split(stream.permutation(graph.num_nodes), settings.num_clients)
     return Partition.of("random", graph.num_nodes, [torch.from_numpy(part) for part in parts])
 
 
-def _given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -> Partition:
+def _deal_given(graph: Graph, settings: GivenSettings, stream: np.random.Generator) -> Partition:
     """As the data come dealt out: by country, by bank, by a column of one's own."""
     if graph.owners is None:
         raise ConfigError(
@@ -300,11 +304,13 @@ def _feature_group(
     return Partition.of("feature_group", graph.num_nodes, large)
 
 
-def _remaining(graph: Graph, settings: RemainingSettings, stream: np.random.Generator) -> Partition:
+def _deal_remaining(
+    graph: Graph, settings: RemainingSettings, stream: np.random.Generator
+) -> Partition:
     """Draw the inner partition as it was, then take nodes and clients out. The others stay where
     they are."""
     inner = settings.inner
-    whole = (_DRAWS.get(inner.name) or _outside(inner.name).draw)(graph, inner, stream)
+    whole = (_DRAWS.get(inner.name) or _outside_scheme(inner.name).draw)(graph, inner, stream)
     whole.check_fits(graph)
     _check_erased("without_nodes", settings.without_nodes, whole.num_nodes)
     _check_erased("without_clients", settings.without_clients, whole.num_clients)
@@ -329,23 +335,23 @@ def _check_erased(key: str, numbers: tuple[int, ...], total: int) -> None:
 
 _DRAWS: Mapping[str, Callable[[Graph, Any, np.random.Generator], Partition]] = MappingProxyType(
     {
-        "shares": _shares,
+        "shares": _deal_shares,
         "public_private": _public_private,
         "one_node": _one_node,
-        "louvain": _louvain,
-        "dirichlet": _dirichlet,
-        "metis": _metis,
-        "random": _random,
-        "given": _given,
+        "louvain": _deal_louvain,
+        "dirichlet": _deal_dirichlet,
+        "metis": _deal_metis,
+        "random": _deal_random,
+        "given": _deal_given,
         "feature_group": _feature_group,
-        "remaining": _remaining,
+        "remaining": _deal_remaining,
     }
 )
 
 
 def draw_partition(graph: Graph, settings: PartitionSettings, seed: int) -> Partition:
     """Deal the nodes of `graph` to clients; all randomness is the run's stream "partition"."""
-    draw = _DRAWS.get(settings.name) or _outside(settings.name).draw
+    draw = _DRAWS.get(settings.name) or _outside_scheme(settings.name).draw
     partition = draw(graph, settings, numpy_stream(seed, "partition"))
     if not isinstance(partition, Partition):
         raise ConfigError(
@@ -356,7 +362,7 @@ def draw_partition(graph: Graph, settings: PartitionSettings, seed: int) -> Part
     return partition
 
 
-def _outside(name: str) -> Scheme:
+def _outside_scheme(name: str) -> Scheme:
     """Return the PARTITION of another package's module."""
     scheme = getattr(find_module("partition.name", name, {}, GROUP), "PARTITION", None)
     if not isinstance(scheme, Scheme):

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.data.dataset import mask
+from securefg.data.dataset import boolean_mask
 from securefg.data.graph import Graph, Split
-from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, holdings
+from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, find_holdings
 from securefg.foundation.errors import DataError
 from securefg.foundation.files import PRIVATE, write_atomically
 
@@ -73,25 +73,25 @@ class Shards(Sequence[Shard]):
         if isinstance(client, range):
             parts = (self._ends, self._edges, self._offsets)
             return Shards(self._graph, self._partition, *parts, client)
-        nodes = self._nodes(client, client + 1)
+        nodes = self._client_nodes(client, client + 1)
         own = slice(int(self._offsets[client]), int(self._offsets[client + 1]))
-        public = _positions(self._partition.public, nodes)
-        found = _induced(self._graph, nodes, self._ends[:, own], self._edges[own])
+        public = _public_positions(self._partition.public, nodes)
+        found = _induced_graph(self._graph, nodes, self._ends[:, own], self._edges[own])
         return Shard(client, nodes, found, public)
 
     @property
     def features(self) -> Tensor:
         """Of all nodes, one client after the other."""
-        return self._graph.features[self._nodes(self.clients.start, self.clients.stop)]
+        return self._graph.features[self._client_nodes(self.clients.start, self.clients.stop)]
 
-    def _nodes(self, first: int, end: int) -> Tensor:
+    def _client_nodes(self, first: int, end: int) -> Tensor:
         offsets = self._partition.offsets
         return self._partition.nodes[offsets[first] : offsets[end]]
 
 
 def shards(graph: Graph, partition: Partition) -> Sequence[Shard]:
     """Every client's shard, in one pass over the edges; of very many, cut out on demand."""
-    held = holdings(graph, partition)
+    held = find_holdings(graph, partition)
     ends = _local_ends(graph, partition, held)
     counts = torch.bincount(held.client, minlength=partition.num_clients)
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -118,8 +118,8 @@ def union_graph(graph: Graph, partition: Partition) -> Graph:
 
     A node that no client holds stays in the index, without edges and outside every mask.
     """
-    covered = torch.unique(holdings(graph, partition).edge)
-    held = mask(partition.nodes, graph.num_nodes)
+    covered = torch.unique(find_holdings(graph, partition).edge)
+    held = boolean_mask(partition.nodes, graph.num_nodes)
     held = held.reshape(-1, *[1] * (graph.split.train.dim() - 1))
     split = Split(graph.split.train & held, graph.split.val & held, graph.split.test & held)
     return replace(graph.keep_edges(covered), split=split)
@@ -134,11 +134,11 @@ def _local_ends(graph: Graph, partition: Partition, held: Holdings) -> Tensor:
     return torch.searchsorted(partition.keys, keys) - partition.offsets[held.client]
 
 
-def _positions(public: Tensor | None, nodes: Tensor) -> Tensor | None:
+def _public_positions(public: Tensor | None, nodes: Tensor) -> Tensor | None:
     return None if public is None else torch.searchsorted(nodes, public.sort().values)
 
 
-def _induced(graph: Graph, nodes: Tensor, ends: Tensor, edges: Tensor) -> Graph:
+def _induced_graph(graph: Graph, nodes: Tensor, ends: Tensor, edges: Tensor) -> Graph:
     """The client's part: `ends` counts nodes from 0 within it, `edges` are the graph's own."""
     return replace(
         graph,
@@ -190,12 +190,12 @@ def load_shards(path: Path) -> tuple[Shard, ...]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             facts = json.loads(file.metadata()["shards"])
-            return tuple(_shard(file, i, fact) for i, fact in enumerate(facts))
+            return tuple(_load_shard(file, i, fact) for i, fact in enumerate(facts))
     except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: found {error!r}; wanted stored shards") from error
 
 
-def _shard(file: safetensors.safe_open, i: int, fact: dict[str, object]) -> Shard:
+def _load_shard(file: safetensors.safe_open, i: int, fact: dict[str, object]) -> Shard:
     def get(name: str) -> Tensor:
         return file.get_tensor(f"{i}.{name}")  # type: ignore[no-any-return, no-untyped-call]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from securefg.data.dataset import Dataset, mask
+from securefg.data.dataset import Dataset, boolean_mask
 from securefg.data.graph import Graph, Split
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import numpy_stream
@@ -43,7 +43,7 @@ def draw_split(labels: torch.Tensor, settings: SplitSettings, stream: np.random.
     A class that has no more nodes than `labels_per_class` gives half of them, so that there are
     some left to test on (Wiki has classes of 9, 10 and 11 nodes).
     """
-    order = _labelled(stream.permutation(len(labels)), labels)
+    order = _labelled_nodes(stream.permutation(len(labels)), labels)
     train = _per_class(order, labels.numpy(), settings.labels_per_class)
     rest = order[~np.isin(order, train)]
     wanted = settings.num_val + settings.num_test
@@ -54,7 +54,7 @@ def draw_split(labels: torch.Tensor, settings: SplitSettings, stream: np.random.
             "training leave"
         )
     parts = (train, rest[: settings.num_val], rest[settings.num_val : wanted])
-    return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
+    return Split(*(boolean_mask(torch.from_numpy(part), len(labels)) for part in parts))
 
 
 def draw_shares(
@@ -74,20 +74,22 @@ def draw_shares(
         second = int((settings.train_share + settings.val_share) * len(members))
         for part, chosen in zip(parts, np.split(members, [first, second]), strict=True):
             part.append(chosen)
-    return Split(*(mask(torch.from_numpy(np.concatenate(part)), len(labels)) for part in parts))
+    return Split(
+        *(boolean_mask(torch.from_numpy(np.concatenate(part)), len(labels)) for part in parts)
+    )
 
 
 def draw_folds(labels: torch.Tensor, settings: SplitSettings, stream: np.random.Generator) -> Split:
     """Every class dealt over the folds in turn; of what does not test, every tenth validates."""
-    order = _labelled(stream.permutation(len(labels)), labels)
+    order = _labelled_nodes(stream.permutation(len(labels)), labels)
     order = order[np.argsort(labels.numpy()[order], kind="stable")]
     fold = np.arange(len(order)) % settings.num_folds
     rest = stream.permutation(order[fold != settings.fold])
     parts = (rest[len(rest) // 10 :], rest[: len(rest) // 10], order[fold == settings.fold])
-    return Split(*(mask(torch.from_numpy(part), len(labels)) for part in parts))
+    return Split(*(boolean_mask(torch.from_numpy(part), len(labels)) for part in parts))
 
 
-def _labelled(order: NDArray[np.int64], labels: torch.Tensor) -> NDArray[np.int64]:
+def _labelled_nodes(order: NDArray[np.int64], labels: torch.Tensor) -> NDArray[np.int64]:
     """Without the nodes that have no label: they neither train nor are scored."""
     return order[labels.numpy()[order] >= 0]
 

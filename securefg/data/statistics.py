@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from securefg.data.graph import Graph
-from securefg.data.partition import MANY_CLIENTS, Holdings, Partition, holdings, membership
+from securefg.data.partition import (
+    MANY_CLIENTS,
+    Holdings,
+    Partition,
+    find_holdings,
+    membership_matrix,
+)
 
 MAX_OVERLAP_CLIENTS = 64
 
@@ -64,7 +70,7 @@ class PartitionStatistics(BaseModel):
 
 def statistics(graph: Graph, partition: Partition) -> PartitionStatistics:
     """All counts over all clients at once, whether there are six clients or twenty thousand."""
-    held = holdings(graph, partition)
+    held = find_holdings(graph, partition)
     holders = torch.bincount(partition.nodes, minlength=graph.num_nodes)
     unheld = graph.edge_index.shape[1] - len(torch.unique(held.edge))
     return PartitionStatistics(
@@ -72,24 +78,28 @@ def statistics(graph: Graph, partition: Partition) -> PartitionStatistics:
         num_clients=partition.num_clients,
         num_union_nodes=int((holders > 0).sum()),
         num_common_nodes=int((holders == partition.num_clients).sum()),
-        num_unheld_edges=unheld // _listings(graph),
-        overlap=_overlap(partition),
-        clients=_clients(graph, partition, held) if partition.num_clients <= MANY_CLIENTS else (),
+        num_unheld_edges=unheld // _count_listings(graph),
+        overlap=_client_overlap(partition),
+        clients=_client_statistics(graph, partition, held)
+        if partition.num_clients <= MANY_CLIENTS
+        else (),
     )
 
 
-def _clients(graph: Graph, partition: Partition, held: Holdings) -> tuple[ClientStatistics, ...]:
+def _client_statistics(
+    graph: Graph, partition: Partition, held: Holdings
+) -> tuple[ClientStatistics, ...]:
     edges = torch.bincount(held.client, minlength=partition.num_clients).numpy()
     columns: dict[str, list[Any]] = {
         "num_nodes": partition.sizes.tolist(),
-        "num_edges": (edges // _listings(graph)).tolist(),
-        "num_lost_edges": _lost(graph, partition, edges).tolist(),
-        "label_counts": _totals(partition, _label_counts(graph)).tolist(),
+        "num_edges": (edges // _count_listings(graph)).tolist(),
+        "num_lost_edges": _lost_edges(graph, partition, edges).tolist(),
+        "label_counts": _client_totals(partition, _label_counts(graph)).tolist(),
         "degree_counts": _degree_counts(graph, partition, held).tolist(),
     }
     for part, name in (("train", "num_train"), ("val", "num_val"), ("test", "num_test")):
         inside = getattr(graph.split, part).reshape(graph.num_nodes, -1).sum(1)
-        columns[name] = _totals(partition, inside.numpy()).tolist()
+        columns[name] = _client_totals(partition, inside.numpy()).tolist()
     rows = zip(*columns.values(), strict=True)
     return tuple(
         ClientStatistics(client=k, **dict(zip(columns, row, strict=True)))
@@ -97,21 +107,21 @@ def _clients(graph: Graph, partition: Partition, held: Holdings) -> tuple[Client
     )
 
 
-def _totals(partition: Partition, values: Ints) -> Ints:
+def _client_totals(partition: Partition, values: Ints) -> Ints:
     """Sums of the nodes' values over every client's nodes."""
-    return np.asarray(membership(partition) @ values)
+    return np.asarray(membership_matrix(partition) @ values)
 
 
-def _listings(graph: Graph) -> int:
+def _count_listings(graph: Graph) -> int:
     """How often `edge_index` lists an edge."""
     return 1 if graph.directed else 2
 
 
-def _lost(graph: Graph, partition: Partition, edges: Ints) -> Ints:
+def _lost_edges(graph: Graph, partition: Partition, edges: Ints) -> Ints:
     """Sum of degrees = 2 held + lost, where an edge is listed once for each of its ends."""
     degrees = torch.bincount(graph.edge_index.flatten(), minlength=graph.num_nodes)
-    degrees = degrees // _listings(graph)
-    return _totals(partition, degrees.numpy()) - 2 * (edges // _listings(graph))
+    degrees = degrees // _count_listings(graph)
+    return _client_totals(partition, degrees.numpy()) - 2 * (edges // _count_listings(graph))
 
 
 def _label_counts(graph: Graph) -> Ints:
@@ -125,7 +135,7 @@ def _degree_counts(graph: Graph, partition: Partition, held: Holdings) -> Ints:
     """(K, bins): bin 0 is degree 0, bin b > 0 is 2^(b-1) <= degree < 2^b."""
     ends = held.client * graph.num_nodes + graph.edge_index[:, held.edge]
     places = torch.searchsorted(partition.keys, ends).flatten()
-    degrees = torch.bincount(places, minlength=len(partition.nodes)) // _listings(graph)
+    degrees = torch.bincount(places, minlength=len(partition.nodes)) // _count_listings(graph)
     # frexp writes d as m 2^e with 1/2 <= m < 1, so e is the bin, and 0 for d = 0.
     bins = np.frexp(degrees.numpy())[1].astype(np.int64)
     num_bins = int(bins.max()) + 1
@@ -134,8 +144,8 @@ def _degree_counts(graph: Graph, partition: Partition, held: Holdings) -> Ints:
     return counts.reshape(-1, num_bins)
 
 
-def _overlap(partition: Partition) -> tuple[tuple[int, ...], ...] | None:
+def _client_overlap(partition: Partition) -> tuple[tuple[int, ...], ...] | None:
     if partition.num_clients > MAX_OVERLAP_CLIENTS:
         return None
-    members = membership(partition)
+    members = membership_matrix(partition)
     return tuple(tuple(row) for row in (members @ members.T).toarray().tolist())

@@ -40,10 +40,10 @@ class Table:
 
     def fault(self, row: int, found: str, wanted: str) -> DataError:
         """Return the error for a row of the table."""
-        return fault(self.path, self.lines[row], found, wanted)
+        return table_fault(self.path, self.lines[row], found, wanted)
 
 
-def fault(path: Path, line: int, found: str, wanted: str) -> DataError:
+def table_fault(path: Path, line: int, found: str, wanted: str) -> DataError:
     """The one form in which a fault of a text file is told."""
     return DataError(f"{path}, line {line}: found {shortened(found)}; wanted {wanted}")
 
@@ -56,7 +56,7 @@ def text_lines(path: Path) -> list[tuple[int, str]]:
         raise DataError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
-        raise fault(path, 1, "an empty file", "at least one row")
+        raise table_fault(path, 1, "an empty file", "at least one row")
     return lines
 
 
@@ -66,7 +66,7 @@ def without_header(path: Path, lines: list[tuple[int, str]], delimiter: str | No
     if any(_is_number(field) for field in fields):
         return lines
     if len(lines) == 1:
-        raise fault(path, lines[0][0], "a header and nothing below it", "at least one row")
+        raise table_fault(path, lines[0][0], "a header and nothing below it", "at least one row")
     return lines[1:]
 
 
@@ -105,11 +105,13 @@ def _first_fault(
     wanted = f"{columns} {kind}"
     for line, text in lines:
         if len(text.split(delimiter)) != columns:
-            return fault(path, line, f"{len(text.split(delimiter))} fields in {text!r}", wanted)
+            return table_fault(
+                path, line, f"{len(text.split(delimiter))} fields in {text!r}", wanted
+            )
         try:
             np.loadtxt([text], number, comments=None, delimiter=delimiter)
         except ValueError:
-            return fault(path, line, repr(text), wanted)
+            return table_fault(path, line, repr(text), wanted)
     return DataError(f"{path}: wanted {wanted} on every line")
 
 

@@ -114,7 +114,7 @@ class Admission:
             raise ProtocolError(
                 f"round: found {turn.round}; expected 0 to {self._plan.rounds}, as planned"
             )
-        self._check(request, Rounds(turn.round, turn.round), len(turn.clients))
+        self._check_message(request, Rounds(turn.round, turn.round), len(turn.clients))
         if self._policy.exact.counted:
             self._check_rows(request)
 
@@ -139,9 +139,9 @@ class Admission:
                 f"kind: found {release.kind}; expected {self._method.release.kind}, the model "
                 f"that {self._method.name} releases"
             )
-        self._check(release, Rounds(0, self._plan.rounds), None)
+        self._check_message(release, Rounds(0, self._plan.rounds), None)
 
-    def _check(self, message: Message, rounds: Rounds, num_clients: int | None) -> None:
+    def _check_message(self, message: Message, rounds: Rounds, num_clients: int | None) -> None:
         for name, value in message.values().items():
             bound = self._plan.bounds.get((message.kind, name))
             if value is None:
@@ -154,21 +154,21 @@ class Admission:
                 raise ProtocolError(f"{message.kind}.{name}: found NaN or infinity")
         self._method.check_fit(self._settings, self._plan.public, message)
 
-    def expect(self, request: Message, turn: Turn) -> Expected:
+    def expect_reply(self, request: Message, turn: Turn) -> Expected:
         """Return what the request brings. Raise unless the run's plan has it, this often."""
         reply = self._method.reply_to(request)
         if reply is None:  # the method does not say: the reply may hold any planned field
-            return Expected(None, self._releases(self._plan.planned, turn))
+            return Expected(None, self._expected_releases(self._plan.planned, turn))
         fields = [planned for planned in self._plan.planned if planned.kind == reply.kind]
         if not fields and _is_all_private(reply):
             raise PrivacyError(
                 f"{request.kind}: found a request for {reply.kind}; the plan of this run has none"
             )
         for planned in fields:
-            self._count(planned, reply, turn.round)
-        return Expected(reply, self._releases(fields, turn))
+            self._count_reply(planned, reply, turn.round)
+        return Expected(reply, self._expected_releases(fields, turn))
 
-    def _count(self, planned: PlannedField, reply: type[Message], round: int) -> None:
+    def _count_reply(self, planned: PlannedField, reply: type[Message], round: int) -> None:
         name = f"{reply.__name__}.{planned.field}"
         rounds = self._rounds_of.setdefault(name, set())
         if round not in rounds and len(rounds) >= planned.most:
@@ -177,7 +177,7 @@ class Admission:
                 "most, as planned"
             )
 
-    def _releases(self, fields: Iterable[PlannedField], turn: Turn) -> list[Release]:
+    def _expected_releases(self, fields: Iterable[PlannedField], turn: Turn) -> list[Release]:
         found = []
         for planned in fields:
             message = self._method.message(planned.kind)

@@ -26,7 +26,7 @@ def note_failure(host: str, error: Exception) -> str:
     return FAILED
 
 
-def breach(error: Exception) -> dict[str, Any]:
+def breach_header(error: Exception) -> dict[str, Any]:
     """Return an error as a header that `raise_breach` reads at the other side."""
     return {"breach": type(error).__name__, "reason": str(error)}
 

@@ -67,7 +67,7 @@ class Endpoint:
 
     def answer(self, framed: Body) -> Answer:
         """Check a request, let the host answer it, and return the sealed reply."""
-        return self.perform(self.admit(framed))
+        return self.perform_admitted(self.admit(framed))
 
     # ------------------------------------------------------------------------- before the host
 
@@ -85,8 +85,8 @@ class Endpoint:
         is_redo = envelope.kind.startswith(secagg_messages.REDO)
         kind = envelope.kind.removeprefix(secagg_messages.REDO)
         message = codec.decode(envelope.body, self.method.message(kind))
-        expected = self.admission.expect(message, turn)
-        opened = self._opened(message, turn)
+        expected = self.admission.expect_reply(message, turn)
+        opened = self._open_sums(message, turn)
         self.admission.check_fields(opened, turn)
         if is_redo:
             self._admit_redo(message, turn, expected)
@@ -133,7 +133,7 @@ class Endpoint:
         is_bare = masked is not None and masked.rule.is_bare
         return is_bare and reply.declarations[name].constant
 
-    def _opened(self, request: Message, turn: Turn) -> Message:
+    def _open_sums(self, request: Message, turn: Turn) -> Message:
         """Return the request, with the sums that only their recipients can read opened."""
         opened = {
             name: self._own_sums(declaration.opens, getattr(request, name), turn)
@@ -163,9 +163,9 @@ class Endpoint:
 
     # ---------------------------------------------------------------------------- the host itself
 
-    def perform(self, admitted: Admitted) -> Answer:
+    def perform_admitted(self, admitted: Admitted) -> Answer:
         """Let the host answer an admitted request, and seal what leaves."""
-        turn, reply = admitted.turn, self._reply(admitted)
+        turn, reply = admitted.turn, self._ask_host(admitted)
         checked = None if admitted.is_stage or admitted.is_redo else admitted.releases
         sealed = self.channel.seal(reply, turn, checked, admitted.message)
         self.admission.note(sealed.releases)
@@ -176,13 +176,13 @@ class Endpoint:
         fields = {**sealed.fields, **codec.enclosed_names(enclosed)}
         return Answer(codec.frame_fields(envelope, fields), sealed.releases)
 
-    def _reply(self, admitted: Admitted) -> Message:
+    def _ask_host(self, admitted: Admitted) -> Message:
         message, turn = admitted.message, admitted.turn
         if admitted.is_stage:
             assert self.secure is not None
             return self.secure.handle(message, turn)
         if admitted.reply in [census.reply for census in self.method.censuses]:
-            reply = self._counted(admitted)
+            reply = self._counted_constants(admitted)
             return secagg_messages.Redone(number=turn.round) if admitted.is_redo else reply
         reply = self.host.handle(message, turn)
         if type(reply) not in self.method.messages:  # a key message would leave without a rule
@@ -197,7 +197,7 @@ class Endpoint:
         """Check a released model and return its score on each client's own nodes."""
         return self.score(self.admit_release(framed), at_end)
 
-    def _counted(self, admitted: Admitted) -> Message:
+    def _counted_constants(self, admitted: Admitted) -> Message:
         """Return the constants that the plan of the run has, from the host that knows them all."""
         assert admitted.reply is not None
         known = self.host.constants(self.admission.num_nodes, admitted.turn)
@@ -217,16 +217,16 @@ class Endpoint:
     def save(self, folder: Path) -> None:
         """Write the host's private state into a file of its own."""
         state = write_arrays(self.host.state())
-        write_atomically(self._path(folder), state, mode=PRIVATE)
+        write_atomically(self._state_path(folder), state, mode=PRIVATE)
 
     def load(self, folder: Path) -> None:
         """Take up the host's state where there is one. Raise for another host's."""
-        path = self._path(folder)
+        path = self._state_path(folder)
         try:
             if path.exists():
                 self.host.restore(safetensors.torch.load(path.read_bytes()))
         except (SafetensorError, KeyError, ValueError) as error:
             raise RunFolderError(f"{path}: not the state of {self.name}: {error!r}") from error
 
-    def _path(self, folder: Path) -> Path:
+    def _state_path(self, folder: Path) -> Path:
         return folder / f"{self.name}.safetensors"

@@ -22,9 +22,9 @@ class InProcess(Engine):
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         """Carry each framed request to its host, and return the answers."""
-        return {name: self._answer(name, framed) for name, framed in requests.items()}
+        return {name: self._answer_frame(name, framed) for name, framed in requests.items()}
 
-    def _answer(self, name: HostId, framed: Body) -> Answer | Dropped:
+    def _answer_frame(self, name: HostId, framed: Body) -> Answer | Dropped:
         try:
             return self._endpoints[name].answer(framed)
         except BREACHES:

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import torch
 
 from securefg.data.shard import load_shards
-from securefg.engines.breaches import breach, note_failure
+from securefg.engines.breaches import breach_header, note_failure
 from securefg.engines.endpoint import Endpoint
 from securefg.engines.hosting import build_endpoint
 from securefg.engines.pipes import receive, send
@@ -66,7 +66,7 @@ class Nursery:
         from."""
         return self._owner == os.getpid() and self._process.poll() is None
 
-    def born(self, end: socket.socket, warm: Sequence[str] = ()) -> Child:
+    def bear_child(self, end: socket.socket, warm: Sequence[str] = ()) -> Child:
         """Return a host's process on this end of a socket, with our present paths and environment.
 
         warm  modules of ours or of libraries, which the nursery imports for all of its hosts
@@ -102,16 +102,16 @@ class Nursery:
 _nurseries: list[Nursery] = []
 
 
-def nursery() -> Nursery:
+def start_nursery() -> Nursery:
     """Return this process's own nursery, started when it is first needed."""
     if not _nurseries or not _nurseries[-1].usable:
-        _close()
+        _close_nurseries()
         _nurseries.append(Nursery())
     return _nurseries[-1]
 
 
 @atexit.register
-def _close() -> None:
+def _close_nurseries() -> None:
     while _nurseries:
         _nurseries.pop().close()
 
@@ -126,7 +126,7 @@ def main(control: socket.socket) -> None:
             return
         wanted = json.loads(request)
         if "end" in wanted:
-            _end(wanted["end"], wanted["grace"])
+            _end_child(wanted["end"], wanted["grace"])
             control.send(b"{}")
             continue
         for module in wanted["warm"]:
@@ -135,29 +135,29 @@ def main(control: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _settle(wanted)
+            _settle_place(wanted)
             with contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
                 serve(Connection(ends[0]))
-            _leave()
+            _leave_at_once()
         os.close(ends[0])
         control.send(json.dumps({"pid": pid}).encode())
 
 
-def _settle(place: dict[str, Any]) -> None:
+def _settle_place(place: dict[str, Any]) -> None:
     sys.path[:] = place["path"]
     os.environ.clear()
     os.environ.update(place["environment"])
     os.chdir(place["folder"])
 
 
-def _leave() -> NoReturn:
+def _leave_at_once() -> NoReturn:
     """End at once: to take all modules apart would copy the memory that they are in."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _end(pid: int, grace: float) -> None:
+def _end_child(pid: int, grace: float) -> None:
     until = time.monotonic() + grace
     while time.monotonic() < until and not _is_over(pid):
         time.sleep(0.002)
@@ -180,7 +180,7 @@ def serve(pipe: Connection) -> None:
     try:
         endpoint = build_endpoint(spec, load_shards(shard_file))
     except SecurefgError as error:
-        send(pipe, breach(error))
+        send(pipe, breach_header(error))
         return
     send(pipe, {"ready": True})
     while True:
@@ -188,14 +188,16 @@ def serve(pipe: Connection) -> None:
         if header["do"] == "close":
             return
         try:
-            send(pipe, *_perform(endpoint, header, blob))
+            send(pipe, *_perform_request(endpoint, header, blob))
         except BREACHES as error:
-            send(pipe, breach(error))
+            send(pipe, breach_header(error))
         except Exception as error:
             send(pipe, {"dropped": note_failure(spec.name, error)})
 
 
-def _perform(endpoint: Endpoint, header: dict[str, Any], blob: Body) -> tuple[dict[str, Any], Body]:
+def _perform_request(
+    endpoint: Endpoint, header: dict[str, Any], blob: Body
+) -> tuple[dict[str, Any], Body]:
     match header["do"]:
         case "answer":
             answer = endpoint.answer(blob)

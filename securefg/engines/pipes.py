@@ -34,9 +34,9 @@ def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
     if not shared:
         pipe.send_bytes(blob)
         return
-    memory = _written(blob)
+    memory = _write_memory(blob)
     try:
-        with _socket(pipe) as line:
+        with _pipe_socket(pipe) as line:
             socket.send_fds(line, [b"\0"], [memory])
     finally:
         os.close(memory)
@@ -48,7 +48,7 @@ def receive(pipe: Connection) -> tuple[dict[str, Any], Body]:
     told = json.loads(pipe.recv_bytes())
     if not told["shared"]:
         return told["header"], pipe.recv_bytes()
-    with _socket(pipe) as line:
+    with _pipe_socket(pipe) as line:
         _, memories, *_ = socket.recv_fds(line, 1, 1)
     if not memories:
         raise EOFError  # the other side ended between a header and its blob
@@ -58,7 +58,7 @@ def receive(pipe: Connection) -> tuple[dict[str, Any], Body]:
         os.close(memories[0])
 
 
-def _written(blob: Body) -> int:
+def _write_memory(blob: Body) -> int:
     memory = os.memfd_create("securefg-frame", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         rest = memoryview(blob)
@@ -73,7 +73,7 @@ def _written(blob: Body) -> int:
 
 
 @contextlib.contextmanager
-def _socket(pipe: Connection) -> Any:
+def _pipe_socket(pipe: Connection) -> Any:
     """Return a pipe's socket, which alone can carry descriptors."""
     with socket.socket(fileno=os.dup(pipe.fileno())) as line:
         yield line

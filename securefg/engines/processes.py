@@ -16,7 +16,7 @@ from typing import Any
 
 from securefg.engines.breaches import raise_breach as _raise_breach
 from securefg.engines.hosting import HostSpec
-from securefg.engines.nursery import Child, nursery
+from securefg.engines.nursery import Child, start_nursery
 from securefg.engines.pipes import receive, send
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.evaluation import LocalScore
@@ -39,7 +39,7 @@ class Processes(Engine):
         self._workers: dict[HostId, Child] = {}
         try:
             for spec, path in zip(specs, shard_files, strict=True):
-                self._pipes[spec.name], self._workers[spec.name] = _launch(spec, path)
+                self._pipes[spec.name], self._workers[spec.name] = _launch_host(spec, path)
             if len(self._await_all()) < len(specs):
                 raise RunFailed("a host's process did not start")
         except BaseException:
@@ -49,8 +49,8 @@ class Processes(Engine):
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         """Carry each framed request to its host's process, and return the answers."""
         for name, framed in requests.items():
-            self._send(name, {"do": "answer"}, framed)
-        return {name: self._answer(name) for name in requests}
+            self._send_frame(name, {"do": "answer"}, framed)
+        return {name: self._read_answer(name) for name in requests}
 
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
         """Return the scores of a released model on every client's own nodes."""
@@ -68,7 +68,7 @@ class Processes(Engine):
     def close(self) -> None:
         """End all hosts' processes."""
         for name in list(self._pipes):
-            self._send(name, {"do": "close"})
+            self._send_frame(name, {"do": "close"})
         for worker in self._workers.values():
             worker.end(grace=5)
         for pipe in self._pipes.values():
@@ -80,16 +80,16 @@ class Processes(Engine):
         """Return the process of every host, by name."""
         return {name: worker.pid for name, worker in self._workers.items()}
 
-    def _send(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:
+    def _send_frame(self, name: HostId, header: dict[str, Any], blob: Body = b"") -> None:
         if name not in self._pipes:
             return
         try:
             send(self._pipes[name], header, blob)
         except (BrokenPipeError, ConnectionError):
-            self._bury(name)
+            self._bury_worker(name)
 
-    def _answer(self, name: HostId) -> Answer | Dropped:
-        received = self._receive(name)
+    def _read_answer(self, name: HostId) -> Answer | Dropped:
+        received = self._receive_reply(name)
         if received is None:
             return Dropped(name, self.hosts[name], "process died or fell silent")
         header, blob = received
@@ -97,7 +97,7 @@ class Processes(Engine):
             return Dropped(name, self.hosts[name], header["dropped"])
         return Answer(blob, [Release.from_json(release) for release in header["releases"]])
 
-    def _receive(self, name: HostId) -> tuple[dict[str, Any], Body] | None:
+    def _receive_reply(self, name: HostId) -> tuple[dict[str, Any], Body] | None:
         if name not in self._pipes:
             return None
         try:
@@ -107,21 +107,21 @@ class Processes(Engine):
                 return header, blob
         except (EOFError, ConnectionError):
             pass
-        self._bury(name)
+        self._bury_worker(name)
         return None
 
-    def _bury(self, name: HostId) -> None:
+    def _bury_worker(self, name: HostId) -> None:
         self._pipes.pop(name).close()
         self._workers[name].end()
 
     def _ask_all(self, header: dict[str, Any], blob: Body = b"") -> list[dict[str, Any]]:
         for name in list(self._pipes):
-            self._send(name, header, blob)
+            self._send_frame(name, header, blob)
         return self._await_all()
 
     def _await_all(self) -> list[dict[str, Any]]:
         """Return one header from every host that is alive."""
-        received = [self._receive(name) for name in list(self._pipes)]
+        received = [self._receive_reply(name) for name in list(self._pipes)]
         return [found[0] for found in received if found is not None]
 
 
@@ -132,10 +132,10 @@ def shared_imports(config: RunConfig) -> list[str]:
     return [*found, *config.method.libraries(config.training.noise_in_training is not None)]
 
 
-def _launch(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
+def _launch_host(spec: HostSpec, shard_file: Path) -> tuple[Connection, Child]:
     """Return a host on one end of a socket. The caller's main module plays no part in it."""
     ours, theirs = socket.socketpair()
-    worker = nursery().born(theirs, shared_imports(spec.config))
+    worker = start_nursery().bear_child(theirs, shared_imports(spec.config))
     theirs.close()
     pipe = Connection(ours.detach())
     # Our own child reads this before any message; nothing from outside is ever unpickled.

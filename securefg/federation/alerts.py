@@ -49,15 +49,15 @@ class AlertCounts:
         """Return precision and recall of so many alerts, or of all nodes if these are fewer."""
         number = min(alerts, len(self.hits))
         found = self.hits[number - 1] if number else 0.0
-        return _score(number, found, self.positives)
+        return _alert_score(number, found, self.positives)
 
     @property
     def above_threshold(self) -> AlertScore:
         """Return precision and recall of the nodes above the threshold."""
-        return _score(self.flagged, self.caught, self.positives)
+        return _alert_score(self.flagged, self.caught, self.positives)
 
 
-def _score(alerts: int, found: float, positives: int) -> AlertScore:
+def _alert_score(alerts: int, found: float, positives: int) -> AlertScore:
     precision = found / alerts if alerts else None
     return AlertScore(
         alerts=alerts, precision=precision, recall=found / positives if positives else None

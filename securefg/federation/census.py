@@ -106,7 +106,7 @@ class Censuses:
         if not exact.constants(reply):
             return self._ask(request, reply, clients)
         if reply.kind not in self._counted:
-            self._counted[reply.kind] = self._taken(reply, round)
+            self._counted[reply.kind] = self._take_census(reply, round)
         census = self._counted[reply.kind]
         asked = with_summable_rows(request, reply, census, self._policy.min_holders)
         replies = self._ask(asked, reply, clients)
@@ -115,11 +115,11 @@ class Censuses:
             self._share_summed = float(rows.float().mean())
         return with_constants(exact, replies, reply, asked, census)
 
-    def _taken(self, reply: type[Message], round: int) -> State:
+    def _take_census(self, reply: type[Message], round: int) -> State:
         census = census_of(reply)
         assert census is not None
         replies = self._ask(census.asked_in(round), census.reply, None)
-        return counted(require_replies(replies, round))
+        return count_replies(require_replies(replies, round))
 
     def state(self) -> State:
         """Return all that was counted: it is not counted again after a restart."""
@@ -141,7 +141,7 @@ class Censuses:
         return {} if share is None else {"share_of_nodes_released": share}
 
 
-def counted(replies: Replies[M]) -> State:
+def count_replies(replies: Replies[M]) -> State:
     """Return the sums of a census. Sizes and holders are whole numbers."""
     found: State = {}
     assert replies.message is not None
@@ -179,7 +179,7 @@ def with_constants(
         if rows is not None and reply.declarations[name].rows is not None:
             constants[name] = census[name] * rows[:, None]
     sums = {
-        name: _restored(total, constants[str(reply.declarations[name].holders)])
+        name: _restore_last_column(total, constants[str(reply.declarations[name].holders)])
         if f"{reply.__name__}.{name}" in exact.shortened
         else total
         for name, total in replies.sums.items()
@@ -192,7 +192,7 @@ def with_constants(
     return replace(replies, sums=sums, constants=constants, starts=starts)
 
 
-def _restored(summed: Tensor, holders: Tensor) -> Tensor:
+def _restore_last_column(summed: Tensor, holders: Tensor) -> Tensor:
     """Add the last column: a row's numbers add up to the count of its holders, all of whom are in
     the sum."""
     last = (holders - summed.sum(-1, keepdim=True)).clamp_min(0)

@@ -86,18 +86,18 @@ class Channel:
         if self.policy.exact.counted:
             message = without_constants(self.policy.exact, message, request)
         private = {
-            name: self._checked(message, name, value)
+            name: self._check_field(message, name, value)
             for name, value in message.values().items()
             if message.declarations[name].is_private and isinstance(value, Tensor)
         }
         message = type(message)(**{**message.values(), **private})
-        releases = [self._release(message, name, x, turn) for name, x in private.items()]
+        releases = [self._make_release(message, name, x, turn) for name, x in private.items()]
         if admitted is None:
             self.check_budget(releases, turn)
         else:
             _refuse_beside(releases, admitted)
         protected: dict[str, Value] = {
-            name: self._protect(message, name, x, turn) for name, x in private.items()
+            name: self._protect_field(message, name, x, turn) for name, x in private.items()
         }
         self._ledger.record(releases)
         return Sealed({**message.values(), **protected}, releases)
@@ -113,7 +113,7 @@ class Channel:
                     f"clients asked, found {message!r}"
                 )
 
-    def _checked(self, message: Message, name: str, value: Tensor) -> Tensor:
+    def _check_field(self, message: Message, name: str, value: Tensor) -> Tensor:
         """Return the field, with 0 in place of NaN and infinity where a rule or a mask applies to
         it.
 
@@ -130,22 +130,22 @@ class Channel:
         is_masked = self.policy.mask(message, name) is not None
         return not is_masked and self.policy.rule(message, name).is_bare
 
-    def _release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
+    def _make_release(self, message: Message, name: str, values: Tensor, turn: Turn) -> Release:
         dim, rows = values[0].numel(), num_rows(values)
         mechanism = self.policy.mechanism(type(message), name, dim, rows)
         return Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
 
-    def _protect(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
+    def _protect_field(self, message: Message, name: str, values: Tensor, turn: Turn) -> Tensor:
         stream = (message.kind, name, turn.round, turn.step)
         masked = self.policy.mask(type(message), name)
         if masked is not None:
-            return self._mask(masked, message, name, values, turn, stream)
+            return self._mask_field(masked, message, name, values, turn, stream)
         if message.declarations[name].scope == "recipients":
             raise PrivacyError(f"{message.kind}.{name} is for its recipients and has no masks")
         rule = self.policy.rule(type(message), name)
         return rule.apply(values, self._noise, turn.clients, stream)
 
-    def _mask(
+    def _mask_field(
         self,
         masked: MaskedField,
         message: Message,

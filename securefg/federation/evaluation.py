@@ -137,10 +137,10 @@ def score_logits(logits: Tensor, labels: Tensor, split: Split) -> Scores:
     """Return scores of a node classifier over the three masks."""
     correct = logits.argmax(-1) == labels
     return Scores(
-        train_loss=_loss(logits, labels, split.train),
-        val_loss=_loss(logits, labels, split.val),
-        val_accuracy=_mean(correct, split.val),
-        test_accuracy=_mean(correct, split.test),
+        train_loss=_mean_loss(logits, labels, split.train),
+        val_loss=_mean_loss(logits, labels, split.val),
+        val_accuracy=_mean_correct(correct, split.val),
+        test_accuracy=_mean_correct(correct, split.test),
         val=quality_of_logits(logits, labels, split.val),
         test=quality_of_logits(logits, labels, split.test),
     )
@@ -152,14 +152,14 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
     correct = logits.argmax(-1) == labels
     return LocalScore(
         client=client,
-        train_loss=_loss(logits, labels, split.train),
-        val_loss=_loss(logits, labels, split.val),
+        train_loss=_mean_loss(logits, labels, split.train),
+        val_loss=_mean_loss(logits, labels, split.val),
         val_correct=int(correct[split.val].sum()),
         val_count=int(split.val.sum()),
         test_correct=int(correct[split.test].sum()),
         test_count=int(split.test.sum()),
-        val_confusion=_confusion(logits, labels, split.val),
-        test_confusion=_confusion(logits, labels, split.test),
+        val_confusion=_confusion_counts(logits, labels, split.val),
+        test_confusion=_confusion_counts(logits, labels, split.test),
         val_ranks=ranks_of(logits, labels, split.val),
         test_ranks=ranks_of(logits, labels, split.test),
         alerts=count_alerts(logits, labels, split),
@@ -184,14 +184,14 @@ def score_clients(
     scores = [LocalScore(*row) for row in rows]
     if len(scores) > MANY_CLIENTS:
         return scores
-    confusions = (_confusions(logits, labels, mask) for mask in (split.val, split.test))
+    confusions = (_client_confusions(logits, labels, mask) for mask in (split.val, split.test))
     return [
         replace(score, val_confusion=val, test_confusion=test)
         for score, val, test in zip(scores, *confusions, strict=True)
     ]
 
 
-def pool(scores: list[LocalScore]) -> Scores:
+def pool_scores(scores: list[LocalScore]) -> Scores:
     """Return the score over all clients' held-out nodes. A node that two clients hold counts twice.
     Ranks are of each client's own model among its own nodes, and their mean weights clients by
     these."""
@@ -203,10 +203,10 @@ def pool(scores: list[LocalScore]) -> Scores:
         val_loss=sum(s.val_loss * s.val_count for s in scores) / max(val_count, 1),
         val_accuracy=sum(s.val_correct for s in scores) / max(val_count, 1),
         test_accuracy=sum(s.test_correct for s in scores) / max(test_count, 1),
-        val=_pooled([(s.val_confusion, s.val_ranks, s.val_count) for s in scores])
-        or _told([(s.val_precision, s.val_count) for s in scores]),
-        test=_pooled([(s.test_confusion, s.test_ranks, s.test_count) for s in scores])
-        or _told([(s.test_precision, s.test_count) for s in scores]),
+        val=_pool_quality([(s.val_confusion, s.val_ranks, s.val_count) for s in scores])
+        or _told_quality([(s.val_precision, s.val_count) for s in scores]),
+        test=_pool_quality([(s.test_confusion, s.test_ranks, s.test_count) for s in scores])
+        or _told_quality([(s.test_precision, s.test_count) for s in scores]),
     )
 
 
@@ -220,7 +220,7 @@ def area_under_curve(margins: Tensor, labels: Tensor) -> float:
     return float((ranks[positive].sum() - above * (above + 1) / 2) / (above * below))
 
 
-def _pooled(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Quality | None:
+def _pool_quality(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Quality | None:
     """Return the sum of all clients' counts, or None if any client's counts are not known."""
     known = [found for found, _, _ in clients if found is not None]
     if not known or len(known) < len(clients):
@@ -230,7 +230,7 @@ def _pooled(clients: list[tuple[Confusion | None, Ranks | None, int]]) -> Qualit
     return None if found is None else found.with_ranks(ranks)
 
 
-def _told(clients: list[tuple[float | None, int]]) -> Quality | None:
+def _told_quality(clients: list[tuple[float | None, int]]) -> Quality | None:
     """Return the mean of the average precisions that sites told, or None if none did."""
     known = [(value, count) for value, count in clients if value is not None]
     total = sum(count for _, count in known)
@@ -239,13 +239,13 @@ def _told(clients: list[tuple[float | None, int]]) -> Quality | None:
     return Quality(average_precision=sum(value * count for value, count in known) / total)
 
 
-def _confusion(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
+def _confusion_counts(logits: Tensor, labels: Tensor, mask: Tensor) -> Confusion:
     predicted = logits.argmax(-1)[mask]
     found: Confusion = confusion_of(predicted, labels[mask], logits.shape[-1]).tolist()
     return found
 
 
-def _confusions(logits: Tensor, labels: Tensor, mask: Tensor) -> list[Confusion]:
+def _client_confusions(logits: Tensor, labels: Tensor, mask: Tensor) -> list[Confusion]:
     """Return the confusion counts of every client. A client's labels are among all clients'
     classes."""
     clients, samples = mask.nonzero(as_tuple=True)
@@ -257,9 +257,9 @@ def _confusions(logits: Tensor, labels: Tensor, mask: Tensor) -> list[Confusion]
     return found
 
 
-def _loss(logits: Tensor, labels: Tensor, mask: Tensor) -> float:
+def _mean_loss(logits: Tensor, labels: Tensor, mask: Tensor) -> float:
     return float(cross_entropy(logits[mask], labels[mask])) if bool(mask.any()) else 0.0
 
 
-def _mean(correct: Tensor, mask: Tensor) -> float:
+def _mean_correct(correct: Tensor, mask: Tensor) -> float:
     return float(correct[mask].double().mean()) if bool(mask.any()) else 0.0

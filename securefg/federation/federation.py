@@ -18,14 +18,14 @@ from securefg.federation.census import Censuses
 from securefg.federation.channel import check_budget, mask_context
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
 from securefg.federation.journal import Entry, Journal, entry_digest, without_rows
-from securefg.federation.peers import check_claims, check_finite, due, odd_ones
+from securefg.federation.peers import check_claims, check_finite, due_releases, odd_ones
 from securefg.federation.recorder import BLAMED, SUSPECTED, Recorder, Traffic
 from securefg.federation.roles import Cohort, Replies
 from securefg.foundation.errors import Diverged, ProtocolError, RoundAborted
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
 from securefg.protocol import codec
-from securefg.protocol.arrays import Stored, all_finite, concatenated
+from securefg.protocol.arrays import Stored, all_finite, concatenate_arrays
 from securefg.protocol.codec import Clients, Envelope, Turn
 from securefg.protocol.messages import Message, Value
 from securefg.protocol.transcript import TranscriptWriter
@@ -71,8 +71,8 @@ class Federation(Cohort):
                 self.exchange,
                 policy.least_survivors,
                 policy.cohorts,
-                self._blame,
-                self._suspect,
+                self._blame_client,
+                self._suspect_client,
             )
             self._aggregator.blamed.update(blamed or {})
             self._aggregator.silences.update(suspected or {})
@@ -91,7 +91,7 @@ class Federation(Cohort):
         self._session_start = 0
         self._sent_at: dict[type[Message], int] = {}
         self._planned: dict[type[Message], list[Mechanism]] = {}
-        self.censuses = Censuses(policy, self._ask)
+        self.censuses = Censuses(policy, self._ask_plainly)
 
     @property
     def traffic(self) -> Traffic:
@@ -109,10 +109,10 @@ class Federation(Cohort):
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
         """Ask, through masks where the policy has them, and count constants once where it must."""
         if not self._policy.exact.counted:
-            return self._ask(request, reply, clients)
+            return self._ask_plainly(request, reply, clients)
         return self.censuses.ask(request, reply, clients, self._round)
 
-    def _ask(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
+    def _ask_plainly(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         if self._policy.masks(reply):
             return self._ask_masked(request, reply, clients)
         return self.exchange(request, reply, clients)
@@ -129,9 +129,9 @@ class Federation(Cohort):
         self, request: Message, reply: type[M], clients: Clients | None = None
     ) -> Replies[M]:
         """Send one request and return one reply from each client. Masked fields stay masked."""
-        return self._exchange(request, reply, clients)
+        return self._exchange_frames(request, reply, clients)
 
-    def _exchange(
+    def _exchange_frames(
         self, request: Message, reply: type[M], clients: Clients | None, prefix: str = ""
     ) -> Replies[M]:
         self._step += 1
@@ -141,8 +141,8 @@ class Federation(Cohort):
         asked = self._hosts_of(clients)
         everybody = Clients.joined(asked.values())
         check_budget(self._policy, self._ledger, everybody, self._planned.get(reply, []))
-        answers = self._engine.deliver(self._send(request, asked, prefix))
-        return self._receive(reply, asked, answers)
+        answers = self._engine.deliver(self._frame_request(request, asked, prefix))
+        return self._receive_replies(reply, asked, answers)
 
     def _ask_masked(self, request: Message, reply: type[M], clients: Clients | None) -> Replies[M]:
         """Run one session of secure aggregation around the ask. Masked fields give only their
@@ -158,7 +158,7 @@ class Federation(Cohort):
         try:
             opened = self._aggregator.collect(request, reply, clients, self._round)
             replies: Replies[M] = opened.replies
-            sums, aborted = self._opened(reply, replies, opened)
+            sums, aborted = self._opened_sums(reply, replies, opened)
             assert replies.message is not None
             fields = without_rows(replies.message, self._policy.masks(reply))
             entry = note(self._sent_at[type(request)], self._step, replies.clients, fields, sums)
@@ -175,12 +175,12 @@ class Federation(Cohort):
             entry = note(0, self._step, Clients(()), {}, {}, str(error))
             digest = entry_digest(self._round, self._masked_asks, entry)
             self._recorder.aborted(self._round, self._step, digest)
-            self._note(entry)
+            self._note_outcome(entry)
             raise
-        self._note(entry)
+        self._note_outcome(entry)
         return replace(replies, sums=sums)
 
-    def _note(self, entry: Entry) -> None:
+    def _note_outcome(self, entry: Entry) -> None:
         self._journal.write(self._round, self._masked_asks, entry)
 
     def _taken_up(self, request: Message, reply: type[M], digest: str, before: Entry) -> Replies[M]:
@@ -189,12 +189,12 @@ class Federation(Cohort):
         if before.aborted or (before.kind, before.request) != (reply.kind, digest):
             raise RoundAborted(before.aborted or "the sum that was opened is of another request")
         self._step = before.step - 1
-        self._exchange(request, Redone, before.clients, REDO)
+        self._exchange_frames(request, Redone, before.clients, REDO)
         self._step = before.last
         message = reply.made_of(before.fields)
         return Replies(message, before.clients, (), before.sums)
 
-    def _opened(
+    def _opened_sums(
         self, reply: type[M], replies: Replies[M], opened: OpenedSums
     ) -> tuple[dict[str, Tensor], RoundAborted | None]:
         """Return the sums, and why they are of no use where one passes what honest clients can
@@ -231,10 +231,10 @@ class Federation(Cohort):
         """Return clients that sent what breaks a session, and what it was."""
         return {} if self._aggregator is None else self._aggregator.blamed
 
-    def _blame(self, client: int, reason: str) -> None:
+    def _blame_client(self, client: int, reason: str) -> None:
         self._record_word(client, BLAMED + reason)
 
-    def _suspect(self, client: int, reason: str) -> None:
+    def _suspect_client(self, client: int, reason: str) -> None:
         self._record_word(client, SUSPECTED + reason)
 
     def _record_word(self, client: int, note: str) -> None:
@@ -254,7 +254,7 @@ class Federation(Cohort):
         }
         return {name: own for name, own in chosen.items() if len(own)}
 
-    def _send(
+    def _frame_request(
         self, request: Message, asked: Mapping[HostId, Clients], prefix: str
     ) -> dict[HostId, bytes]:
         """Frame the request for every host: the body once for all, or a host's own rows of it."""
@@ -272,23 +272,23 @@ class Federation(Cohort):
         framed, first = {}, 0
         for name, clients in asked.items():
             rows = slice(first, first + len(clients))
-            body = shared or codec.encode_fields(_rows(request, personal, rows))
+            body = shared or codec.encode_fields(_host_rows(request, personal, rows))
             first += len(clients)
-            envelope = self._envelope(name, prefix + request.kind, clients, body)
+            envelope = self._make_envelope(name, prefix + request.kind, clients, body)
             framed[name] = codec.frame(envelope)
             if shared is None:
                 self._recorder.sent(envelope, {name: framed[name]}, tuple(personal))
         if shared is not None and asked:
             everybody = Clients.joined(asked.values())
             kind = prefix + request.kind
-            self._recorder.sent(self._envelope("", kind, everybody, shared), framed)
+            self._recorder.sent(self._make_envelope("", kind, everybody, shared), framed)
         return framed
 
-    def _envelope(self, receiver: str, kind: str, clients: Clients, body: bytes) -> Envelope:
+    def _make_envelope(self, receiver: str, kind: str, clients: Clients, body: bytes) -> Envelope:
         seq = self._recorder.next_seq()
         return Envelope(seq, self._round, self._step, "server", receiver, kind, clients, body)
 
-    def _receive(
+    def _receive_replies(
         self,
         reply: type[M],
         asked: Mapping[HostId, Clients],
@@ -297,21 +297,21 @@ class Federation(Cohort):
         came = {name: answer for name, answer in answers.items() if isinstance(answer, Answer)}
         if not self._engine.peers_may_lie:
             # What was delivered is on the books before anything of it can be refused or used.
-            self._book(reply, [answer.releases for answer in came.values()])
+            self._book_releases(reply, [answer.releases for answer in came.values()])
         read: dict[HostId, tuple[Envelope, dict[str, Any]]] = {}
         dropped = {n: answer for n, answer in answers.items() if isinstance(answer, Dropped)}
         for name, answer in came.items():
             try:
-                read[name] = self._read(reply, name, asked[name], answer)
+                read[name] = self._read_reply(reply, name, asked[name], answer)
             except ProtocolError as error:
-                dropped[name] = self._nonsense(name, asked[name], error)
+                dropped[name] = self._nonsense_dropout(name, asked[name], error)
         if not self._engine.peers_may_lie:
             for name, (_, fields) in read.items():
                 self._require_finite(reply, fields, asked[name])
         if self._engine.peers_may_lie:
-            for name, reason in self._odd(reply, asked, came, read).items():
+            for name, reason in self._false_claims(reply, asked, came, read).items():
                 del read[name]
-                dropped[name] = self._nonsense(name, asked[name], ProtocolError(reason))
+                dropped[name] = self._nonsense_dropout(name, asked[name], ProtocolError(reason))
         for name, clients in asked.items():
             if name in dropped:
                 dropped[name] = replace(dropped[name], clients=clients)
@@ -320,12 +320,12 @@ class Federation(Cohort):
                 self._recorder.received(reply, read[name][0], came[name])
         replied = [clients for name, clients in asked.items() if name in read]
         messages = [read[name][1] for name in asked if name in read]
-        together = _concatenated(reply, messages) if messages else None
+        together = _concatenate_messages(reply, messages) if messages else None
         lost = tuple(dropped[name] for name in asked if name in dropped)
-        enclosed = self._enclosed(reply, [read[name][0] for name in asked if name in read])
+        enclosed = self._enclosed_rows(reply, [read[name][0] for name in asked if name in read])
         return Replies(together, Clients.joined(replied), lost, enclosed=enclosed)
 
-    def _read(
+    def _read_reply(
         self, reply: type[Message], name: HostId, clients: Clients, answer: Answer
     ) -> tuple[Envelope, dict[str, Any]]:
         """Return a reply's envelope and fields. Raise `ProtocolError` if it breaks the rules."""
@@ -341,7 +341,9 @@ class Federation(Cohort):
         """Return whether key material may travel beside this reply."""
         return self._has_enclosures and bool(self._policy.masks(reply))
 
-    def _enclosed(self, reply: type[Message], envelopes: Sequence[Envelope]) -> dict[str, Tensor]:
+    def _enclosed_rows(
+        self, reply: type[Message], envelopes: Sequence[Envelope]
+    ) -> dict[str, Tensor]:
         """Return what came beside masked replies, the rows of all hosts in a row."""
         if not self._masks_enclose(reply):
             return {}
@@ -350,7 +352,7 @@ class Federation(Cohort):
         kinds = [{(n, x.shape[1:], x.dtype) for n, x in part.items()} for part in parts]
         if any(kind != kinds[0] for kind in kinds):
             raise ProtocolError(f"{reply.kind}: clients sent boxes of different kinds beside it")
-        return {name: concatenated([part[name] for part in parts]) for name in sorted(names)}
+        return {name: concatenate_arrays([part[name] for part in parts]) for name in sorted(names)}
 
     def _require_finite(
         self, reply: type[Message], fields: Mapping[str, Any], clients: Clients
@@ -366,7 +368,7 @@ class Federation(Cohort):
                 client = clients.numbers()[int((~finite).nonzero()[0])]
                 raise Diverged.at(self._round, f"client {client}'s {reply.kind}.{name}")
 
-    def _odd(
+    def _false_claims(
         self,
         reply: type[Message],
         asked: Mapping[HostId, Clients],
@@ -375,7 +377,7 @@ class Federation(Cohort):
     ) -> dict[HostId, str]:
         """Book what was read, whatever is claimed of it. Return whose claims are false, and why."""
         booked = {
-            name: due(
+            name: due_releases(
                 self._policy,
                 reply,
                 fields,
@@ -383,7 +385,7 @@ class Federation(Cohort):
             )
             for name, (_, fields) in read.items()
         }
-        self._book(reply, list(booked.values()))
+        self._book_releases(reply, list(booked.values()))
         reasons = {}
         for name, (_, fields) in read.items():
             try:
@@ -394,7 +396,7 @@ class Federation(Cohort):
         whole = {name: fields for name, (_, fields) in read.items() if name not in reasons}
         return {**reasons, **odd_ones(whole)}
 
-    def _nonsense(self, name: HostId, clients: Clients, error: ProtocolError) -> Dropped:
+    def _nonsense_dropout(self, name: HostId, clients: Clients, error: ProtocolError) -> Dropped:
         if not self._engine.peers_may_lie:
             raise error
         return Dropped(name, clients, f"{name} sent nonsense: {error}")
@@ -407,7 +409,7 @@ class Federation(Cohort):
         if found != wanted:
             raise ProtocolError(f"a reply that was not asked for: {found}, wanted {wanted}")
 
-    def _book(self, reply: type[Message], of_hosts: Sequence[list[Release]]) -> None:
+    def _book_releases(self, reply: type[Message], of_hosts: Sequence[list[Release]]) -> None:
         """Book all hosts' releases at once, since every booking waits for the disk."""
         for releases in of_hosts:
             self._planned[reply] = [release.mechanism for release in releases]
@@ -431,11 +433,11 @@ def _check_rows(kind: str, arrays: Mapping[str, Tensor | Stored], wanted: int) -
             )
 
 
-def _rows(request: Message, personal: list[str], rows: slice) -> dict[str, Value]:
+def _host_rows(request: Message, personal: list[str], rows: slice) -> dict[str, Value]:
     return request.values() | {name: getattr(request, name)[rows] for name in personal}
 
 
-def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
+def _concatenate_messages(reply: type[M], messages: list[dict[str, Any]]) -> M:
     """Return one message with every client's rows. A scalar must be the same in all."""
     joined = {}
     for name in reply.declarations:
@@ -443,7 +445,7 @@ def _concatenated(reply: type[M], messages: list[dict[str, Any]]) -> M:
         if all(isinstance(value, Stored) for value in values):
             if len({(value.shape[1:], value.dtype) for value in values}) > 1:
                 raise ProtocolError(f"{reply.kind}.{name}: clients sent arrays of different kinds")
-            joined[name] = concatenated(values)
+            joined[name] = concatenate_arrays(values)
         elif any(isinstance(value, Stored) for value in values):
             raise ProtocolError(f"{reply.kind}.{name}: only some clients sent it")
         elif all(value == values[0] for value in values):

@@ -64,19 +64,19 @@ class Journal:
 
     def find(self, round: int, ordinal: int) -> Entry | None:
         """Return the outcome of a masked ask, or None if the ask has not ended."""
-        path = self._path(round, ordinal)
+        path = self._entry_path(round, ordinal)
         return None if path is None or not path.exists() else read_entry(path)[0]
 
     def write(self, round: int, ordinal: int, entry: Entry) -> None:
         """Write the outcome of a masked ask to the disk."""
-        path = self._path(round, ordinal)
+        path = self._entry_path(round, ordinal)
         if path is not None:
-            body = _written(entry)
+            body = _encode_entry(entry)
             make_private_folder(path.parent)
             stored = _MAGIC + _digest_of(path.name, body) + body
             write_atomically(path, stored, mode=PRIVATE)
 
-    def forget(self, upto: int) -> None:
+    def forget_rounds(self, upto: int) -> None:
         """Remove the files of rounds that a checkpoint covers."""
         if self._folder is None:
             return
@@ -84,13 +84,13 @@ class Journal:
             if int(path.name.partition("-")[0]) <= upto:
                 path.unlink()
 
-    def _path(self, round: int, ordinal: int) -> Path | None:
+    def _entry_path(self, round: int, ordinal: int) -> Path | None:
         return None if self._folder is None else self._folder / _file_name(round, ordinal)
 
 
 def entry_digest(round: int, ordinal: int, entry: Entry) -> str:
     """Return the digest that the file of an entry has, in hex."""
-    return _digest_of(_file_name(round, ordinal), _written(entry)).hex()
+    return _digest_of(_file_name(round, ordinal), _encode_entry(entry)).hex()
 
 
 def read_entry(path: Path) -> tuple[Entry, str]:
@@ -104,7 +104,7 @@ def read_entry(path: Path) -> tuple[Entry, str]:
             "put it back, or start the run anew with --fresh"
         )
     try:
-        return _read(body), digest.hex()
+        return _decode_entry(body), digest.hex()
     except (KeyError, ValueError, CodecError) as error:
         raise RunFolderError(f"{path}: an opened sum that cannot be read: {error}") from error
 
@@ -186,7 +186,7 @@ def _digest_of(name: str, body: bytes) -> bytes:
     return hashlib.sha256(_DOMAIN + b"\n" + name.encode() + b"\n" + body).digest()
 
 
-def _written(entry: Entry) -> bytes:
+def _encode_entry(entry: Entry) -> bytes:
     facts: dict[str, Value] = {
         "entry.kind": entry.kind,
         "entry.request": entry.request,
@@ -199,7 +199,7 @@ def _written(entry: Entry) -> bytes:
     return codec.encode_fields({**facts, **entry.fields, **sums})
 
 
-def _read(data: bytes) -> Entry:
+def _decode_entry(data: bytes) -> Entry:
     found = codec.decode_fields(data)
     facts = {name: found.pop(f"entry.{name}") for name in ("kind", "request", "step", "last")}
     clients, aborted = found.pop("entry.clients"), found.pop("entry.aborted")

@@ -25,7 +25,7 @@ Fields = Mapping[str, Any]
 SHOWN = 60
 
 
-def due(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> list[Release]:
+def due_releases(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> list[Release]:
     """Return what the policy books for a reply, whatever its sender claims."""
     found = []
     for name, value in fields.items():
@@ -59,7 +59,7 @@ def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
     found: dict[str, str] = {}
     names = {name for fields in messages.values() for name in fields}
     for name in sorted(names):
-        kinds = {host: _kind(fields.get(name)) for host, fields in messages.items()}
+        kinds = {host: _shown_kind(fields.get(name)) for host, fields in messages.items()}
         (usual, most), *others = Counter(kinds.values()).most_common()
         if any(count == most for _, count in others):
             reason = f"{name}: hosts sent different kinds, and no kind came from most of them"
@@ -73,7 +73,7 @@ def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
     return found
 
 
-def _kind(value: Any) -> str:
+def _shown_kind(value: Any) -> str:
     if isinstance(value, Stored):
         return f"{value.dtype} {list(value.shape[1:])}"
     text = repr(value)

@@ -92,7 +92,7 @@ def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
     rows, wanted = logits[mask].double(), labels[mask]
     chosen = [1] if rows.shape[1] == 2 else list(range(rows.shape[1]))
     so = wanted == torch.tensor(chosen, device=wanted.device)[:, None]
-    return mean_ranks([(pair, 1) for pair in _ranked(rows.softmax(-1).T[chosen], so)])
+    return mean_ranks([(pair, 1) for pair in _rank_classes(rows.softmax(-1).T[chosen], so)])
 
 
 def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
@@ -110,7 +110,7 @@ def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
 
 
-def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
+def _rank_classes(scores: Tensor, so: Tensor) -> list[Ranks]:
     """Return ROC AUC and average precision of every class against all others, where both have
     nodes. Ties count as one step. Scores and whether they are of the class: (C, n)."""
     ones = so.sum(1)
@@ -119,7 +119,7 @@ def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
         return []
     ordered, order = scores[known].sort(dim=1, descending=True)
     hit, ones = so[known].gather(1, order).double(), ones[known].double()
-    first, last = _steps(ordered)
+    first, last = _tied_places(ordered)
     until = hit.cumsum(1)
     above, before = until.gather(1, last), (until - hit).gather(1, first)
     area = ((1 - hit) * (above + before) / 2).sum(1) / (ones * (so.shape[1] - ones))
@@ -127,7 +127,7 @@ def _ranked(scores: Tensor, so: Tensor) -> list[Ranks]:
     return list(zip(area.tolist(), precision.tolist(), strict=True))
 
 
-def _steps(ordered: Tensor) -> tuple[Tensor, Tensor]:
+def _tied_places(ordered: Tensor) -> tuple[Tensor, Tensor]:
     """Return for every place of sorted rows the first and the last place with the same value."""
     place = torch.arange(ordered.shape[1], device=ordered.device).expand_as(ordered)
     changes, end = ordered.diff(dim=1) != 0, torch.ones_like(ordered[:, :1], dtype=torch.bool)

@@ -61,7 +61,7 @@ class Recorder:
         """Record a request to one host, or the same body to many hosts, which is stored once."""
         size = sum((codec.size_of(data) for data in framed.values()), Size())
         self.traffic.down += size
-        self._append(envelope, tuple(framed), size, personal=personal)
+        self._append_record(envelope, tuple(framed), size, personal=personal)
 
     def received(self, reply: type[Message], envelope: Envelope, answer: Answer) -> None:
         """Record a reply. Key material in it is left out of what is written."""
@@ -79,14 +79,14 @@ class Recorder:
                 if name not in hidden and not name.startswith(codec.ENCLOSED)
             }
             envelope = replace(envelope, body=codec.encode_fields(kept))
-        self._append(replace(envelope, seq=self.next_seq()), ("server",), size, rules=rules)
+        self._append_record(replace(envelope, seq=self.next_seq()), ("server",), size, rules=rules)
 
     def dropped(self, drop: Dropped, round: int, step: int) -> None:
         """Record that clients dropped out, with the reason."""
         self.traffic.dropped += len(drop.clients)
         seq = self.next_seq()
         envelope = Envelope(seq, round, step, drop.host, "server", "dropped", drop.clients, b"")
-        self._append(envelope, ("server",), Size(), note=drop.reason)
+        self._append_record(envelope, ("server",), Size(), note=drop.reason)
 
     def opened(
         self,
@@ -103,17 +103,17 @@ class Recorder:
         """
         body, seq = codec.encode_fields(sums), self.next_seq()
         envelope = Envelope(seq, round, step, "sum", "server", f"{kind}.sum", clients, body)
-        self._append(envelope, ("server",), Size(), note=note)
+        self._append_record(envelope, ("server",), Size(), note=note)
         self._transcript.sync()
 
     def aborted(self, round: int, step: int, digest: str) -> None:
         """Record that a masked ask opened nothing, with the digest of the file that says why."""
         seq, nobody = self.next_seq(), Clients(())
         envelope = Envelope(seq, round, step, "server", "server", "dropped", nobody, b"")
-        self._append(envelope, ("server",), Size(), note=ABORTED + digest)
+        self._append_record(envelope, ("server",), Size(), note=ABORTED + digest)
         self._transcript.sync()
 
-    def _append(
+    def _append_record(
         self,
         envelope: Envelope,
         receivers: tuple[str, ...],
@@ -145,15 +145,15 @@ def _in_words(mechanism: Mechanism) -> str:
 
 def blamed_in(records: Iterable[Record]) -> dict[int, str]:
     """Return clients that broke a session of secure aggregation, in any attempt, and how."""
-    return dict(_noted(records, BLAMED))
+    return dict(_noted_rounds(records, BLAMED))
 
 
 def suspected_in(records: Iterable[Record]) -> Counter[int]:
     """Return how often each client kept its key closed in a dispute, over all attempts."""
-    return Counter(client for client, _ in _noted(records, SUSPECTED))
+    return Counter(client for client, _ in _noted_rounds(records, SUSPECTED))
 
 
-def _noted(records: Iterable[Record], prefix: str) -> Iterator[tuple[int, str]]:
+def _noted_rounds(records: Iterable[Record], prefix: str) -> Iterator[tuple[int, str]]:
     for record in records:
         if record.kind == "dropped" and record.note.startswith(prefix):
             for client in Clients.parse(record.clients).numbers():

@@ -154,7 +154,7 @@ class Replies(Generic[M]):
             raise ProtocolError(f"{self._message.kind}.{field} is declared as a sum: use .sum()")
         if scope == "recipients":
             raise ProtocolError(f"{self._message.kind}.{field} is for recipients: use .forward()")
-        return self._array(field)
+        return self._field_array(field)
 
     def forward(self, field: str) -> Tensor:
         """Return for every client its own sum, under pads that only it can take off. It is passed
@@ -172,8 +172,8 @@ class Replies(Generic[M]):
             return self.constants[field]
         if field in self.sums:
             return self.sums[field]
-        values = self._array(field)
-        weights = self._weights(field)
+        values = self._field_array(field)
+        weights = self._client_weights(field)
         if weights is None:
             return values.sum(0)
         weighted: Tensor = torch.tensordot(weights.to(values.dtype), values, dims=([0], [0]))
@@ -188,11 +188,11 @@ class Replies(Generic[M]):
             return self.starts[field].to(mean) + mean if field in self.starts else mean
         if name is not None and name in self.sums:
             return self.sum(field) / self.sums[name]
-        weights = self._weights(field)
+        weights = self._client_weights(field)
         total = self.count if weights is None else float(weights.double().sum())
         return self.sum(field) / total
 
-    def _weights(self, field: str) -> Tensor | None:
+    def _client_weights(self, field: str) -> Tensor | None:
         name = self._message.declarations[field].weight
         return cast("Tensor | None", getattr(self._message, name)) if name else None
 
@@ -202,7 +202,7 @@ class Replies(Generic[M]):
             raise ProtocolError("no client replied")
         return self.message
 
-    def _array(self, field: str) -> Tensor:
+    def _field_array(self, field: str) -> Tensor:
         value = getattr(self._message, field)
         if not isinstance(value, Tensor):
             raise ProtocolError(f"{self._message.kind}.{field} was not sent")

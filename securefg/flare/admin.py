@@ -51,15 +51,15 @@ class Admin:
 
     def show_status(self) -> Overview:
         """Return how the run does, and when each site was last heard."""
-        return read_overview(self._command(SHOW_STATUS))
+        return read_overview(self._run_command(SHOW_STATUS))
 
     def stop_run(self, job_id: str) -> bool:
         """Have the run end after its round. Return False where it has not begun."""
-        return self._command(f"{STOP_RUN} {job_id}").get("stops") is True
+        return self._run_command(f"{STOP_RUN} {job_id}").get("stops") is True
 
     def abort_job(self, job_id: str) -> None:
         """Have FLARE end the job's processes at the server and at all sites."""
-        self._ask("abort_job", job_id)
+        self._ask_session("abort_job", job_id)
 
     def await_sites(self, sites: list[str], seconds: float) -> None:
         """Wait until these sites are connected. Raise `RunFailed` after so many seconds.
@@ -67,13 +67,13 @@ class Admin:
         A site is connected once FLARE registered it, and while it gives signs of life.
         """
         end = time.monotonic() + seconds
-        while missing := sorted(set(sites) - self._connected()):
+        while missing := sorted(set(sites) - self._connected_sites()):
             if time.monotonic() > end:
                 raise RunFailed(f"not connected after {seconds:g} s: {', '.join(missing)}")
             time.sleep(0.3)
 
-    def _connected(self) -> set[str]:
-        registered = {client.name for client in self._ask("get_system_info").client_info}
+    def _connected_sites(self) -> set[str]:
+        registered = {client.name for client in self._ask_session("get_system_info").client_info}
         try:
             silence = self.show_status().silence
         except RunFailed:  # a server without the guard; the sites judge every job by themselves
@@ -82,11 +82,11 @@ class Admin:
 
     def submit(self, job: Path) -> str:
         """Submit the job's folder and return FLARE's id of the job."""
-        return str(self._ask("submit_job", str(job.resolve())))
+        return str(self._ask_session("submit_job", str(job.resolve())))
 
     def status(self, job_id: str) -> str:
         """Return FLARE's word for how the job does."""
-        return str(self._ask("get_job_meta", job_id)["status"])
+        return str(self._ask_session("get_job_meta", job_id)["status"])
 
     def await_end(self, job_id: str, seconds: float) -> str:
         """The job's status, when it has ended or the seconds are over."""
@@ -97,22 +97,22 @@ class Admin:
 
     def download(self, job_id: str) -> Path:
         """Fetch the job's result into the kit and return its folder."""
-        told = self._ask("download_job_result", job_id)
+        told = self._ask_session("download_job_result", job_id)
         if not isinstance(told, str) or not Path(told).resolve().is_relative_to(self.kit.resolve()):
             raise RunFailed(
                 f"the FLARE server says that its result lies in {shown(told)}: not taken"
             )
         return Path(told)
 
-    def _command(self, command: str) -> dict[str, Any]:
+    def _run_command(self, command: str) -> dict[str, Any]:
         """Return the server's answer to a command of ours."""
-        told = self._ask("_do_command", command)
+        told = self._ask_session("_do_command", command)
         found = told.get("meta", {}).get(ANSWER) if isinstance(told, dict) else None
         if not isinstance(found, dict):
             raise RunFailed(f"the FLARE server: {command}: found {shown(told)}; expected an answer")
         return found
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _ask_session(self, name: str, *arguments: Any) -> Any:
         with redirect_stdout(io.StringIO()):
             try:
                 return getattr(self._session, name)(*arguments)

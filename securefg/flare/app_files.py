@@ -83,14 +83,14 @@ def check_deployed(plan: dict[str, Any], job_id: str, app: bytes, meta: dict[str
     extra = [key for key in ("launcher_spec", "resource_spec", "byoc") if meta.get(key)]
     if extra:
         raise OtherJob(f"the job asks for {', '.join(extra)}; wanted none")
-    found = _unpacked(app, plan)
-    expected = app_files({**plan, "submission": _submission(found)})
+    found = _unpack_app(app, plan)
+    expected = app_files({**plan, "submission": _submission_number(found)})
     for name, content in expected.items():
         if found.get(name) != content:
             raise OtherJob(f"{name} is not what the plan in this kit makes it")
 
 
-def _unpacked(app: bytes, plan: dict[str, Any]) -> dict[str, bytes]:
+def _unpack_app(app: bytes, plan: dict[str, Any]) -> dict[str, bytes]:
     """The files, none larger than it can be; refuses names that are not expected."""
     longest = {name: len(content) + 20 for name, content in app_files(plan).items()}
     for folder in ("", "config/"):
@@ -111,7 +111,7 @@ def _unpacked(app: bytes, plan: dict[str, Any]) -> dict[str, bytes]:
         raise OtherJob(f"the job cannot be unpacked: {type(error).__name__}") from None
 
 
-def _submission(found: dict[str, bytes]) -> int:
+def _submission_number(found: dict[str, bytes]) -> int:
     try:
         number = parse_json(found[f"config/{JOB_FILE}"])["submission"]
     except (KeyError, ValueError, TypeError):

@@ -63,28 +63,30 @@ class RunController(Controller):  # type: ignore[misc]
             kit,
             job,
             job_id,
-            _sender(cell, job_id),
-            _pinger(cell, job_id),
+            _make_sender(cell, job_id),
+            _make_pinger(cell, job_id),
             lambda: bool(abort_signal.triggered),
         )
 
 
-def _sender(cell: Any, job_id: str) -> Any:
-    def send(site: str, packet: Packet, timeout: float) -> Packet | None:
-        reply = _exchange(cell, f"{site}.{job_id}", ASK, packet.pack(), timeout)
+def _make_sender(cell: Any, job_id: str) -> Any:
+    def send_packet(site: str, packet: Packet, timeout: float) -> Packet | None:
+        reply = _exchange_with_site(cell, f"{site}.{job_id}", ASK, packet.pack(), timeout)
         return None if reply is None else Packet.unpack(reply)
 
-    return send
+    return send_packet
 
 
-def _pinger(cell: Any, job_id: str) -> Any:
-    def ping(site: str, timeout: float) -> bool:
-        return _exchange(cell, f"{site}.{job_id}", PING, [], timeout) is not None
+def _make_pinger(cell: Any, job_id: str) -> Any:
+    def ping_site(site: str, timeout: float) -> bool:
+        return _exchange_with_site(cell, f"{site}.{job_id}", PING, [], timeout) is not None
 
-    return ping
+    return ping_site
 
 
-def _exchange(cell: Any, target: str, topic: str, content: list[Body], timeout: float) -> Any:
+def _exchange_with_site(
+    cell: Any, target: str, topic: str, content: list[Body], timeout: float
+) -> Any:
     """One request to one site's job; anything but OK is no answer."""
     reply = cell.send_request(
         channel=CHANNEL,

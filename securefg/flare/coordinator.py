@@ -30,7 +30,7 @@ FIELDS = {"graph": "edge_index", "labels": "known_labels", "trainers": "trainers
 
 def write_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> None:
     """What the method entitles its server to, and nothing else."""
-    held = {name: getattr(public, name).contiguous().cpu() for name in _fields(method)}
+    held = {name: getattr(public, name).contiguous().cpu() for name in _known_fields(method)}
     if held:
         write_atomically(path, safetensors.torch.save(held))
         path.chmod(0o600)
@@ -38,7 +38,7 @@ def write_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> None:
 
 def read_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> PublicInfo:
     """The public facts with what the coordinator's own file has. Raise where they do not fit."""
-    wanted = _fields(method)
+    wanted = _known_fields(method)
     if not wanted:
         return public
     if not path.exists():
@@ -54,7 +54,7 @@ def read_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> PublicIn
     if set(held) != set(wanted):
         raise DataError(f"{path} has {', '.join(sorted(held))}; wanted {', '.join(wanted)}")
     for name in wanted:
-        _check(path, name, held[name], public)
+        _check_range(path, name, held[name], public)
     return replace(
         public,
         edge_index=held.get("edge_index"),
@@ -63,11 +63,11 @@ def read_entitled(path: Path, method: AnyMethod, public: PublicInfo) -> PublicIn
     )
 
 
-def _fields(method: AnyMethod) -> list[str]:
+def _known_fields(method: AnyMethod) -> list[str]:
     return sorted(FIELDS[known] for known in method.server_knows)
 
 
-def _check(path: Path, name: str, found: Tensor, public: PublicInfo) -> None:
+def _check_range(path: Path, name: str, found: Tensor, public: PublicInfo) -> None:
     shape, low, high = {
         "edge_index": ((2, -1), 0, public.num_nodes),
         "known_labels": ((public.num_nodes,), -1, public.num_classes),

@@ -23,7 +23,7 @@ from securefg.site.packets import (
     Packet,
     Route,
     open_packet,
-    seal,
+    seal_packet,
 )
 
 Send = Callable[[str, Packet, float], Packet | None]
@@ -69,7 +69,7 @@ class _Look:
             finally:
                 self._over.set()
 
-        _thread(look)
+        _start_thread(look)
 
     def heard(self, seconds: float) -> bool:
         if seconds > 0 and not self._answered.is_set():
@@ -108,24 +108,24 @@ class Courier:
     ) -> dict[str, Opened | Silent]:
         """One request to every site named, all at the same time."""
         self._number += 1
-        back = self._back(set(requests) & self._away)
+        back = self._sites_back(set(requests) & self._away)
         under_way = {
             site: self._start(site, content, blob)
             for site, (content, blob) in requests.items()
             if site not in self._away or site in back
         }
-        self._welcome(back)
+        self._welcome_back(back)
         # A ping waits in line behind the payloads of all sites: large ones earn more patience.
         load = sum(len(blob) for _, blob in requests.values())
         patience = self._patience + load / LEAST_BYTES_PER_SECOND
         return {
-            site: self._await(site, under_way[site], patience)
+            site: self._await_reply(site, under_way[site], patience)
             if site in under_way
             else Silent("gave no sign of life")
             for site in requests
         }
 
-    def _back(self, sites: set[str]) -> set[str]:
+    def _sites_back(self, sites: set[str]) -> set[str]:
         """Which of these give a sign of life within a few seconds; FLARE may take longer."""
         looks = {site: _Look(self._ping, site, PING_SECONDS) for site in sites}
         end = time.monotonic() + PING_SECONDS
@@ -135,16 +135,16 @@ class Courier:
         exchange = _Exchange(Route(self._job, self._signer.name, site, self._number))
 
         def carry() -> None:
-            packet = seal(self._signer, REQUEST, exchange.route, content, blob)
+            packet = seal_packet(self._signer, REQUEST, exchange.route, content, blob)
             try:
                 exchange.reply = self._send(site, packet, self._timeout)
             finally:
                 exchange.done.set()
 
-        _thread(carry)
+        _start_thread(carry)
         return exchange
 
-    def _await(self, site: str, exchange: _Exchange, patience: float) -> Opened | Silent:
+    def _await_reply(self, site: str, exchange: _Exchange, patience: float) -> Opened | Silent:
         began = heard = time.monotonic()
         looks: list[tuple[float, _Look]] = []
         while not exchange.done.wait(LOOK_SECONDS):
@@ -171,7 +171,7 @@ class Courier:
         self._tell(dict(self._reasons))
         return Silent(reason)
 
-    def _welcome(self, back: set[str]) -> None:
+    def _welcome_back(self, back: set[str]) -> None:
         self._away -= back
         known = back & self._reasons.keys()
         for site in known:
@@ -180,7 +180,7 @@ class Courier:
             self._tell(dict(self._reasons))
 
 
-def _thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:
+def _start_thread(work: Callable[..., None], *arguments: Any) -> threading.Thread:
     # Daemons: a thread that still waits for a site that is gone must not keep the job alive.
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()

@@ -48,7 +48,7 @@ class Request:
             data = read_json(path)
             wish = x509.load_pem_x509_csr(data["csr"].encode())
             keys = tuple(bytes.fromhex(key) for key in data["masking_keys"])
-            found = cls(str(data["party"]), _rsa(wish), keys, bytes.fromhex(data["signature"]))
+            found = cls(str(data["party"]), _rsa_key(wish), keys, bytes.fromhex(data["signature"]))
             names = wish.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             if not wish.is_signature_valid or [str(n.value) for n in names] != [found.party]:
                 raise ValueError("the request is not signed by the party that it names")
@@ -67,7 +67,7 @@ def make_request(name: str, folder: Path, num_clients: int) -> Path:
     private.mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
     key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
-    _write_secret(private / "party.key", _pem(key))
+    _write_secret(private / "party.key", _pem_bytes(key))
     secrets = [SYSTEM_RANDOM(SECRET_BYTES) for _ in range(num_clients)]
     _write_secret(private / "masking.keys", b"".join(secrets))
     keys = tuple(Identity(Secret(secret)).public for secret in secrets)
@@ -119,7 +119,7 @@ def _write_secret(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _pem(key: rsa.RSAPrivateKey) -> bytes:
+def _pem_bytes(key: rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -127,7 +127,7 @@ def _pem(key: rsa.RSAPrivateKey) -> bytes:
     )
 
 
-def _rsa(wish: x509.CertificateSigningRequest) -> rsa.RSAPublicKey:
+def _rsa_key(wish: x509.CertificateSigningRequest) -> rsa.RSAPublicKey:
     found = wish.public_key()
     if not isinstance(found, rsa.RSAPublicKey) or found.key_size < 2048:
         raise ValueError("wanted an RSA key of 2048 bits or more")

@@ -43,12 +43,12 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             job = Job.read(Path(workspace.get_app_config_dir(job_id)) / JOB_FILE)
             self._run = SiteRun(kit, job, job_id)
             cell = fl_ctx.get_engine().get_cell()
-            cell.register_request_cb(channel=CHANNEL, topic=ASK, cb=self._ask)
-            cell.register_request_cb(channel=CHANNEL, topic=PING, cb=self._ping)
+            cell.register_request_cb(channel=CHANNEL, topic=ASK, cb=self._answer_request)
+            cell.register_request_cb(channel=CHANNEL, topic=PING, cb=self._answer_ping)
         elif event_type == EventType.END_RUN:
             self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, request: Message) -> Message:
+    def _answer_request(self, request: Message) -> Message:
         assert self._run is not None
         try:
             packet = Packet.unpack(request.payload)
@@ -62,7 +62,7 @@ class SiteExecutor(Executor):  # type: ignore[misc]
             return cell_reply(defs.ReturnCode.INVALID_REQUEST)
         return plain_bytes(cell_reply(defs.ReturnCode.OK, body=reply.pack()))
 
-    def _ping(self, request: Message) -> Message:
+    def _answer_ping(self, request: Message) -> Message:
         return cell_reply(defs.ReturnCode.OK, body=b"")
 
     def execute(

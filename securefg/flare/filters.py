@@ -50,7 +50,7 @@ class ModelReceived(Filter):  # type: ignore[misc]
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """Keep the model that came with the task, and close other ways out."""
         _close_other_ways(fl_ctx.get_engine())
-        fl_ctx.set_prop(RECEIVED, _received(shareable), private=True, sticky=False)
+        fl_ctx.set_prop(RECEIVED, _received_model(shareable), private=True, sticky=False)
         return shareable
 
 
@@ -79,7 +79,7 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
             raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
         if shareable.get_return_code() != ReturnCode.OK:
             # That a trainer failed may tell of the data: it is booked, and all failures look alike.
-            self._gate(fl_ctx).fail(_job(fl_ctx))
+            self._open_gate(fl_ctx).fail(_job_id(fl_ctx))
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         received = fl_ctx.get_prop(RECEIVED)
         if not isinstance(received, Received):
@@ -89,8 +89,8 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
             )
         dxo = _update_in(shareable)
         is_change = dxo.data_kind == DataKind.WEIGHT_DIFF
-        left = self._gate(fl_ctx).pass_on(
-            _job(fl_ctx), received.arrays, dxo.data, is_change=is_change
+        left = self._open_gate(fl_ctx).pass_on(
+            _job_id(fl_ctx), received.arrays, dxo.data, is_change=is_change
         )
         # Numbers of samples and scores come from data: every site counts alike, none tells any.
         reply = DXO(dxo.data_kind, left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
@@ -98,7 +98,7 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
             reply.set_header(name, value)
         return reply
 
-    def _gate(self, fl_ctx: FLContext) -> Gate:
+    def _open_gate(self, fl_ctx: FLContext) -> Gate:
         site = str(fl_ctx.get_identity_name())
         if not site or not site.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise PrivacyError(f"a site called {site!r:.60}; nothing was sent")
@@ -106,7 +106,7 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
         return Gate.of(home, self.clip_l2, self.noise_multiplier, self.adjacency)
 
 
-def _job(fl_ctx: FLContext) -> str:
+def _job_id(fl_ctx: FLContext) -> str:
     job = fl_ctx.get_job_id()
     if not isinstance(job, str) or not job:
         raise PrivacyError("a task of no job; nothing was sent")
@@ -131,7 +131,7 @@ def _update_in(shareable: Shareable) -> DXO:
     return dxo
 
 
-def _received(task: Shareable) -> Received | None:
+def _received_model(task: Shareable) -> Received | None:
     try:
         dxo = from_shareable(task)
     except Exception:
@@ -140,12 +140,12 @@ def _received(task: Shareable) -> Received | None:
         return None
     headers = {name: task.get_header(name) for name in HEADERS}
     return Received(
-        {name: _copy(value) for name, value in dxo.data.items()},
+        {name: _copy_value(value) for name, value in dxo.data.items()},
         {name: value for name, value in headers.items() if type(value) is int},
     )
 
 
-def _copy(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     """Trainers may change in place what they were sent."""
     return value.detach().clone() if isinstance(value, Tensor) else np.array(value)
 

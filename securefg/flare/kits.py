@@ -107,7 +107,7 @@ def load_site_kit(kit: Path) -> SiteKit:
     )
 
 
-def provision(folder: Path, plan: Plan) -> Kits:
+def provision_kits(folder: Path, plan: Plan) -> Kits:
     """Make all kits anew: without keys for parties that sent a request, they have theirs."""
     if folder.exists():
         raise ConfigError(f"{folder} exists; wanted a new folder for the kits")
@@ -130,11 +130,11 @@ def provision(folder: Path, plan: Plan) -> Kits:
             path.unlink()
     # Where the server will lie is not known here; its start writes it down.
     own_settings = settings_of(True, plan.server, plan.server, plan.port, Path(os.devnull))
-    _tighten(folder / plan.server, own_settings)
+    _tighten_kit(folder / plan.server, own_settings)
     entries = []
     for site, hosts in plan.sites.items():
         kit = folder / site
-        _tighten(kit, settings_of(False, site, plan.server, plan.port, kit))
+        _tighten_kit(kit, settings_of(False, site, plan.server, plan.port, kit))
         home = plan.homes.get(site, kit / "securefg")
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         home.chmod(0o700)
@@ -142,7 +142,7 @@ def provision(folder: Path, plan: Plan) -> Kits:
         write_policy(home / POLICY_FILE, plan.policy)
         own = kit / "local" / "securefg"
         write_json(own / "site.json", {"home": os.path.relpath(home, own)})
-        entries.append(_entry(kit, home, site, hosts, plan.requests.get(site)))
+        entries.append(_roster_entry(kit, home, site, hosts, plan.requests.get(site)))
     for party in (plan.server, *plan.sites):
         path = folder / party / "local" / "securefg" / "roster.json"
         write_roster(path, entries)
@@ -150,7 +150,7 @@ def provision(folder: Path, plan: Plan) -> Kits:
     return kits
 
 
-def _entry(
+def _roster_entry(
     kit: Path, home: Path, site: str, hosts: Mapping[str, Clients], request: Request | None
 ) -> Entry:
     """The site's line in the roster: its own word, or in a rehearsal that of keys made here."""
@@ -196,7 +196,7 @@ def _by_flare(workspace: Path, plan: Plan) -> Path:
     return workspace / PROJECT
 
 
-def _tighten(kit: Path, settings: Mapping[str, bytes]) -> None:
+def _tighten_kit(kit: Path, settings: Mapping[str, bytes]) -> None:
     """Of what FLARE made, certificates and keys stay; its scripts would start it without the guard.
 
     What it reads is made by `guard/settings.py`, and compared at every start.

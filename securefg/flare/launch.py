@@ -13,15 +13,15 @@ from securefg.settings.config import RunConfig
 
 def start(config: RunConfig, observer: Observer | None = None, fresh: bool = False) -> Outcome:
     """Run a config from its first round."""
-    return runner.start(config, observer, fresh, _elsewhere(config))
+    return runner.start(config, observer, fresh, _choose_execute(config))
 
 
 def resume(folder: RunFolder, observer: Observer | None = None) -> Outcome:
     """Go on with a run after its last whole checkpoint."""
-    return runner.resume(folder, observer, _elsewhere(folder.config()))
+    return runner.resume(folder, observer, _choose_execute(folder.config()))
 
 
-def _elsewhere(config: RunConfig) -> Execute | None:
+def _choose_execute(config: RunConfig) -> Execute | None:
     if config.engine.name != "flare":
         return None
     require_flare()

@@ -34,7 +34,7 @@ class _Handle(ProcessHandle):  # type: ignore[misc]
         return code if code == JobReturnCode.SUCCESS else JobReturnCode.UNKNOWN
 
 
-def _guarded(kind: str, fl_ctx: FLContext) -> None:
+def _guard_job(kind: str, fl_ctx: FLContext) -> None:
     arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
     arguments[JobProcessArgs.EXE_MODULE] = ("-m", f"{MODULE} {kind}")
 
@@ -48,7 +48,7 @@ class ServerLauncher(ServerProcessJobLauncher):  # type: ignore[misc]
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
         """Start the job's process at the server behind the guard."""
-        _guarded("server_job", fl_ctx)
+        _guard_job("server_job", fl_ctx)
         return super().launch_job(job_meta, fl_ctx)
 
 
@@ -61,5 +61,5 @@ class SiteLauncher(ClientProcessJobLauncher):  # type: ignore[misc]
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
         """Start the job's process at a site behind the guard; its crash is told to nobody."""
-        _guarded("site_job", fl_ctx)
+        _guard_job("site_job", fl_ctx)
         return _Handle(process_adapter=super().launch_job(job_meta, fl_ctx).adapter)

@@ -25,8 +25,8 @@ from typing import Any, Self
 from securefg.data.shard import save_shards
 from securefg.engines.breaches import raise_breach
 from securefg.flare.app_files import write_flare_job
-from securefg.flare.kits import Kits, Plan, hand_out_plan, provision
-from securefg.flare.party import MARK, command_for, environment
+from securefg.flare.kits import Kits, Plan, hand_out_plan, provision_kits
+from securefg.flare.party import MARK, command_for, party_environment
 from securefg.flare.server_run import OUTCOME, STOP
 from securefg.foundation.errors import RunFailed
 from securefg.foundation.files import write_atomically
@@ -35,7 +35,7 @@ from securefg.runs.assembly import Experiment, hosts_of
 from securefg.runs.execution import Outcome
 from securefg.runs.folder import RunFolder, read_json_lines
 from securefg.runs.observing import Observer, RoundReport
-from securefg.site.job import Job, Sizes, spread
+from securefg.site.job import Job, Sizes, spread_hosts
 from securefg.site.policy import SitePolicy
 
 SERVER = "localhost"
@@ -75,7 +75,7 @@ class LocalProcesses:
         with (self._logs / f"{kit.name}.log").open("ab") as log:
             self._started[kit.name] = subprocess.Popen(
                 command,
-                env={**environment(), MARK: self._mark},
+                env={**party_environment(), MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -90,11 +90,11 @@ class LocalProcesses:
 
     def pids(self, party: str | None = None) -> list[int]:
         """All processes that bear the mark; of one party, those that have its kit as argument."""
-        found = _marked(self._mark)
+        found = _marked_processes(self._mark)
         if party is None:
             return found
         kit = str((self._kits.path / party).resolve()).encode()
-        return [pid for pid in found if kit in _arguments(pid)]
+        return [pid for pid in found if kit in _process_arguments(pid)]
 
     def job_pids(self, party: str) -> list[int]:
         """The processes that FLARE started at a party for the job."""
@@ -104,19 +104,19 @@ class LocalProcesses:
     def kill(self, party: str) -> None:
         """Kill -9 everything of one party, as if its machine had lost power."""
         for pid in self.pids(party):
-            _signal(pid, signal.SIGKILL)
+            _signal_process(pid, signal.SIGKILL)
         if party in self._started:
             self._started[party].wait()
 
     def stop(self) -> None:
         """End all of them: their work is on disk, so they need no time to say goodbye."""
-        _end(self._mark, list(self._started.values()))
+        _end_processes(self._mark, list(self._started.values()))
 
 
 def end_leftovers(logs: Path) -> None:
     """End what an earlier federation left, where the one who drove it was killed."""
     with contextlib.suppress(FileNotFoundError):
-        _end((logs / "mark").read_text(), [])
+        _end_processes((logs / "mark").read_text(), [])
 
 
 def _die_with_parent() -> None:
@@ -125,17 +125,17 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def _end(mark: str, children: list[subprocess.Popen[bytes]]) -> None:
+def _end_processes(mark: str, children: list[subprocess.Popen[bytes]]) -> None:
     """The job's processes first, so that those who started them can still bury them."""
     own, end = {child.pid for child in children}, time.monotonic() + 10
-    jobs = set(_marked(mark)) - own
+    jobs = set(_marked_processes(mark)) - own
     for pid in jobs:
-        _signal(pid, signal.SIGKILL)
+        _signal_process(pid, signal.SIGKILL)
     while any(Path(f"/proc/{pid}").exists() for pid in jobs) and time.monotonic() < end - 8:
         time.sleep(0.02)
-    while (pids := _marked(mark)) and time.monotonic() < end:
+    while (pids := _marked_processes(mark)) and time.monotonic() < end:
         for pid in pids:
-            _signal(pid, signal.SIGKILL)
+            _signal_process(pid, signal.SIGKILL)
         for child in children:
             child.poll()
         time.sleep(0.02)
@@ -143,23 +143,23 @@ def _end(mark: str, children: list[subprocess.Popen[bytes]]) -> None:
         child.wait()
 
 
-def _marked(mark: str) -> list[int]:
+def _marked_processes(mark: str) -> list[int]:
     pids = map(int, filter(str.isdecimal, os.listdir("/proc")))
-    return [pid for pid in pids if f"{MARK}={mark}".encode() in _read(pid, "environ")]
+    return [pid for pid in pids if f"{MARK}={mark}".encode() in _read_process(pid, "environ")]
 
 
-def _arguments(pid: int) -> list[bytes]:
-    return _read(pid, "cmdline")
+def _process_arguments(pid: int) -> list[bytes]:
+    return _read_process(pid, "cmdline")
 
 
-def _read(pid: int, what: str) -> list[bytes]:
+def _read_process(pid: int, what: str) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/{what}").read_bytes().split(b"\0")
     except OSError:
         return []  # gone, or somebody else's
 
 
-def _signal(pid: int, number: int) -> None:
+def _signal_process(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
@@ -198,20 +198,20 @@ def run_locally(
     """One attempt at a run, new or resumed. `meddle` is for tests: called at every look."""
     flare = folder.path / "private" / "flare"
     end_leftovers(flare / "logs")
-    job, kits = _prepare(experiment, folder, flare)
+    job, kits = _prepare_job(experiment, folder, flare)
     with LocalProcesses(kits, flare / "logs") as processes:
         processes.start_server()
         for site in job.sites:
             processes.start_site(site)
-        _submit(kits, flare / "job", job, experiment.config.engine.start_within)
-        return _follow(experiment, folder, observer, job, processes, meddle)
+        _submit_job(kits, flare / "job", job, experiment.config.engine.start_within)
+        return _follow_job(experiment, folder, observer, job, processes, meddle)
 
 
-def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Job, Kits]:
+def _prepare_job(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Job, Kits]:
     """Kits, shards and the job's folder; what an earlier attempt left of them goes."""
     hosts = hosts_of(experiment)
     names = [f"site-{i + 1}" for i in range(experiment.config.engine.sites)]
-    sites = spread(hosts, names)
+    sites = spread_hosts(hosts, names)
     homes = {site: flare / "sites" / site for site in sites}
     for site, own in sites.items():
         _write_shards(homes[site] / "shards", experiment, own)
@@ -219,7 +219,7 @@ def _prepare(experiment: Experiment, folder: RunFolder, flare: Path) -> tuple[Jo
     shutil.rmtree(flare / "job", ignore_errors=True)
     (folder.path / "private" / OUTCOME).unlink(missing_ok=True)
     (folder.path / "private" / STOP).unlink(missing_ok=True)
-    kits = provision(
+    kits = provision_kits(
         flare / "kits", Plan(SERVER, free_port(), sites, homes, SitePolicy.everything_goes())
     )
     job = Job(
@@ -251,12 +251,12 @@ def _write_shards(folder: Path, experiment: Experiment, hosts: Any) -> None:
         save_shards(folder / f"{name}.safetensors", own)
 
 
-def _submit(kits: Kits, folder: Path, job: Job, seconds: float) -> None:
+def _submit_job(kits: Kits, folder: Path, job: Job, seconds: float) -> None:
     command = [sys.executable, "-m", "securefg.flare.admin"]
     arguments = [str(kits.admin), str(folder), str(seconds), *job.sites]
     asked = subprocess.run(
         command + arguments,
-        env=environment(),
+        env=party_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -267,7 +267,7 @@ def _submit(kits: Kits, folder: Path, job: Job, seconds: float) -> None:
         raise RunFailed(f"the job was not submitted: {last[0]}; see {kits.path.parent / 'logs'}")
 
 
-def _follow(
+def _follow_job(
     experiment: Experiment,
     folder: RunFolder,
     observer: Observer,
@@ -280,7 +280,7 @@ def _follow(
     before = len(read_json_lines(attempts))
     watch = Watch(processes, 2 * experiment.config.engine.start_within)
     while True:
-        ended = _outcome(folder, job)
+        ended = _job_outcome(folder, job)
         lines = read_json_lines(attempts)
         if not started and len(lines) > before:
             started, told = True, lines[-1]["after_round"]
@@ -326,7 +326,7 @@ class Watch:
         return "the job's process at the server ended without a word" if self._absent > 2 else None
 
 
-def _outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:
+def _job_outcome(folder: RunFolder, job: Job) -> dict[str, Any] | None:
     path = folder.path / "private" / OUTCOME
     if not path.exists():
         return None

@@ -36,7 +36,7 @@ def command_for(kit: Path) -> list[str]:
     ]
 
 
-def environment() -> dict[str, str]:
+def party_environment() -> dict[str, str]:
     """For processes of ours: what can be imported here can be there; one thread each."""
     paths = [*filter(None, sys.path), os.getcwd()]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

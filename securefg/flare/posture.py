@@ -14,8 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from securefg.flare.guard.doors import DOORS, Kind
-from securefg.flare.guard.modes import problems
-from securefg.flare.guard.settings import strange
+from securefg.flare.guard.modes import mode_problems
+from securefg.flare.guard.settings import strange_settings
 from securefg.flare.guard.supported import SUPPORTED, is_supported
 from securefg.flare.kits import home_of
 from securefg.flare.processes import find_processes
@@ -40,24 +40,30 @@ class Line:
     bad: str = ""
 
 
-def posture(kit: Path) -> list[Line]:
+def inspect_posture(kit: Path) -> list[Line]:
     """Return everything that was looked at in a kit, with what is wrong."""
     is_server = (kit / "startup" / "fed_server.json").exists()
     if not is_server and not (kit / "startup" / "fed_client.json").exists():
         raise DataError(f"{kit}: not a kit")
-    lines = [*_versions(), *_keys(kit), *_network(kit), *_doors(is_server), *_ports(kit)]
-    return lines if is_server else [*lines, *_site(kit)]
+    lines = [
+        *_version_lines(),
+        *_key_lines(kit),
+        *_network_lines(kit),
+        *_door_lines(is_server),
+        *_port_lines(kit),
+    ]
+    return lines if is_server else [*lines, *_site_lines(kit)]
 
 
-def _versions() -> Iterator[Line]:
+def _version_lines() -> Iterator[Line]:
     yield Line("securefg", importlib.metadata.version("securefg"))
     found = importlib.metadata.version("nvflare")
     bad = "" if is_supported(found) else f"the doors were reviewed for {SUPPORTED}"
     yield Line("NVIDIA FLARE", found, bad)
 
 
-def _keys(kit: Path) -> Iterator[Line]:
-    found = problems(kit)
+def _key_lines(kit: Path) -> Iterator[Line]:
+    found = mode_problems(kit)
     yield Line(
         "files", "the owner's alone" if not found else "open to others", "; ".join(found[:5])
     )
@@ -82,9 +88,9 @@ def _belong_together(certificate: Path, key: Path) -> bool:
     return found.public_key() == shown.public_key()
 
 
-def _network(kit: Path) -> Iterator[Line]:
+def _network_lines(kit: Path) -> Iterator[Line]:
     """What the settings in the kit say of ports and of code in jobs."""
-    other = strange(kit)
+    other = strange_settings(kit)
     yield Line(
         "settings", "as securefg makes them" if not other else "changed", "; ".join(other[:5])
     )
@@ -111,7 +117,7 @@ def _network(kit: Path) -> Iterator[Line]:
     )
 
 
-def _doors(is_server: bool) -> Iterator[Line]:
+def _door_lines(is_server: bool) -> Iterator[Line]:
     kinds = (Kind.SERVER, Kind.SERVER_JOB) if is_server else (Kind.SITE, Kind.SITE_JOB)
     for kind in kinds:
         for asks, doors in DOORS[kind].items():
@@ -119,7 +125,7 @@ def _doors(is_server: bool) -> Iterator[Line]:
             yield Line(f"{kind} answers {asks}", names)
 
 
-def _ports(kit: Path) -> Iterator[Line]:
+def _port_lines(kit: Path) -> Iterator[Line]:
     """Where the kit's processes listen now, if any run."""
     psutil: Any = importlib.import_module("psutil")
     found = [
@@ -131,7 +137,7 @@ def _ports(kit: Path) -> Iterator[Line]:
     yield Line("listens on", ", ".join(sorted(found)) or "nothing: not started")
 
 
-def _hosts(kit: Path, home: Path) -> Iterator[Line]:
+def _host_lines(kit: Path, home: Path) -> Iterator[Line]:
     """The hosts' shards, and their masking keys where the roster has their other halves."""
     try:
         job = Job.read(plan_path(kit))
@@ -150,14 +156,14 @@ def _hosts(kit: Path, home: Path) -> Iterator[Line]:
         yield Line("hosts", "none", str(error))
 
 
-def _site(kit: Path) -> Iterator[Line]:
+def _site_lines(kit: Path) -> Iterator[Line]:
     home = home_of(kit)
     try:
         plan = read_plan(kit)
         yield Line("plan", f"{plan['run']} with {len(plan['sites'])} sites")
     except SecurefgError as error:
         yield Line("plan", "none", str(error))
-    yield from _hosts(kit, home)
+    yield from _host_lines(kit, home)
     try:
         policy = load_policy(home / POLICY_FILE)
         words = ", ".join(f"{k} {v}" for k, v in policy.model_dump(mode="json").items())

@@ -16,7 +16,7 @@ from securefg.data.datasets import load
 from securefg.data.shard import Shard, save_shards
 from securefg.flare import coordinator
 from securefg.flare.enrolment import Request, install
-from securefg.flare.kits import FederationPlan, Kits, Plan, hand_out_plan, home_of, provision
+from securefg.flare.kits import FederationPlan, Kits, Plan, hand_out_plan, home_of, provision_kits
 from securefg.foundation.errors import ConfigError, DataError, PrivacyError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.json_text import read_json
@@ -30,7 +30,7 @@ from securefg.settings.config import RunConfig
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.site.books import SiteBooks
 from securefg.site.cohorts import clients_by_organisation
-from securefg.site.job import Job, Sizes, spread
+from securefg.site.job import Job, Sizes, spread_hosts
 from securefg.site.plan import plan_path
 from securefg.site.policy import POLICY_FILE, SitePolicy, load_policy, planned_profile
 
@@ -117,7 +117,9 @@ def dealt_out(
     """Make kits with a partition of the config's own dataset in them, for a rehearsal."""
     _refuse_doubles([*sites, server])
     experiment = prepare(config)
-    plan = _plan(config, server, Sizes.of(experiment.public), spread(hosts_of(experiment), sites))
+    plan = _make_plan(
+        config, server, Sizes.of(experiment.public), spread_hosts(hosts_of(experiment), sites)
+    )
     kits = provision_for(out, plan, port, requests)
     for site, hosts in plan.sites.items():
         for name, clients in hosts.items():
@@ -140,7 +142,7 @@ def without_any_data(
             "of the whole graph; allowed: kits with data dealt out, or another method"
         )
     hosts = {f"client-{k}": Clients(((k, k + 1),)) for k in range(len(sites))}
-    return _plan(config, server, sizes, spread(hosts, sites))
+    return _make_plan(config, server, sizes, spread_hosts(hosts, sites))
 
 
 def _refuse_doubles(names: list[str]) -> None:
@@ -148,7 +150,7 @@ def _refuse_doubles(names: list[str]) -> None:
         raise ConfigError(f"--site, --server: {', '.join(names)}; wanted different names")
 
 
-def _plan(
+def _make_plan(
     config: RunConfig, server: str, sizes: Sizes, sites: dict[str, dict[str, Clients]]
 ) -> FederationPlan:
     masking = config.privacy.secure_aggregation
@@ -171,7 +173,7 @@ def provision_for(
     if strangers:
         raise ConfigError(f"--request: {', '.join(sorted(strangers))}: no party of this federation")
     whole = Plan(plan.server, port, plan.sites, policy=floor, requests=requests or {})
-    kits = provision(out, whole)
+    kits = provision_kits(out, whole)
     plan.write(out)
     hand_out_plan(kits, job)
     for site in plan.sites:
@@ -181,7 +183,7 @@ def provision_for(
     return kits
 
 
-def complete(kit: Path, own: Path) -> None:
+def complete_kit(kit: Path, own: Path) -> None:
     """Put a party's own keys into the kit that came back to it."""
     if (kit / "startup" / "fed_server.json").exists():
         install(kit, own, None, {})
@@ -191,7 +193,7 @@ def complete(kit: Path, own: Path) -> None:
     install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
 
 
-def reviewed(kit: Path) -> tuple[list[str], str | None]:
+def review_kit(kit: Path) -> tuple[list[str], str | None]:
     """Return what the kit's job would send, and why the site's floor refuses it or None."""
     home, job = home_of(kit), Job.read(plan_path(kit))
     policy, planned = job.policy(), job.planned()
@@ -200,8 +202,8 @@ def reviewed(kit: Path) -> tuple[list[str], str | None]:
         floor.check(job.parsed(), policy, planned, clients_by_organisation(job.sites))
         SiteBooks(home).check(floor, planned_profile(policy, planned))
     except PrivacyError as error:
-        return leaving(job), str(error)
-    return leaving(job), None
+        return leaving_lines(job), str(error)
+    return leaving_lines(job), None
 
 
 def shard_of_own(kit: Path, folder: Path, first_node: int, split: list[str]) -> Path:
@@ -244,7 +246,7 @@ def _site_page(job: Job, site: str) -> str:
         others=", ".join(others) or "nobody else",
         server=job.server,
         hosts=", ".join(f"`{h}` (clients {c})" for h, c in job.sites[site].items()),
-        leaves="\n".join(leaving(job)),
+        leaves="\n".join(leaving_lines(job)),
         scores="With `scores: true` in your policy: how many of your own validation and test nodes "
         "a model gets right,\nand its loss on the former, rounded, once per round.",
     )
@@ -254,7 +256,7 @@ def _server_page(job: Job, port: int) -> str:
     return SERVER.format(server=job.server, port=port, sites=", ".join(job.sites))
 
 
-def leaving(job: Job) -> list[str]:
+def leaving_lines(job: Job) -> list[str]:
     """Return a line per private field, with its protection, and what all of it costs."""
     policy, planned = job.policy(), job.planned()
     known = get_method(job.parsed().method.name).server_knows

@@ -17,7 +17,7 @@ from securefg.flare.admin import Admin, log_in
 from securefg.flare.kits import Kits
 from securefg.flare.local import LocalProcesses, end_leftovers, free_port
 from securefg.flare.overview import Overview
-from securefg.flare.provisioning import dealt_out, reviewed
+from securefg.flare.provisioning import dealt_out, review_kit
 from securefg.foundation.errors import ConfigError
 from securefg.settings.config import RunConfig
 from securefg.site.policy import POLICY_FILE, SitePolicy, write_policy
@@ -38,7 +38,7 @@ def make_rehearsal(folder: Path, config: RunConfig, num_sites: int, any_floor: b
             path = kits.home(name) / POLICY_FILE
             path.unlink()
             write_policy(path, SitePolicy.everything_goes())
-        elif (refusal := reviewed(kits.site(name))[1]) is not None:
+        elif (refusal := review_kit(kits.site(name))[1]) is not None:
             shutil.rmtree(folder)
             raise ConfigError(
                 f"{name}: the floor of a new kit refuses this plan: {refusal}; change the plan, or "

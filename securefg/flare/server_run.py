@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from securefg.engines.breaches import breach
+from securefg.engines.breaches import breach_header
 from securefg.federation.engine import Engine
 from securefg.flare.coordinator import FILE as COORDINATOR
 from securefg.flare.coordinator import read_entitled
@@ -112,10 +112,10 @@ class ServerRun:
         """Run to the end, or to what ends it; `outcome.json` says which."""
         error: Exception | None = None
         try:
-            outcome = self._run()
+            outcome = self._run_job()
             ended = {"reason": outcome.reason, "finished": outcome.summary is not None}
         except SecurefgError as raised:
-            error, ended = raised, breach(raised)
+            error, ended = raised, breach_header(raised)
         except Exception as raised:
             error, ended = raised, {"breach": "RunFailed", "reason": f"a bug: {raised!r}"}
         told = self._folder.path / "private"
@@ -137,10 +137,10 @@ class ServerRun:
         if self._progress is not None:
             self._progress.update_progress(state=state, reason=ended["reason"])
 
-    def _run(self) -> Outcome:
+    def _run_job(self) -> Outcome:
         config = self._job.parsed()
-        setup = prepare(config) if self._job.has_truth else self._deployed()
-        folder = self._open(setup)
+        setup = prepare(config) if self._job.has_truth else self._deployed_setup()
+        folder = self._open_folder(setup)
         # Whoever started the federation on this machine holds the folder itself.
         with owned(folder.path / "private" if self._job.run_folder else folder.path):
             self._progress = self._begin_progress(folder)
@@ -151,7 +151,7 @@ class ServerRun:
                 folder,
                 watcher,
                 checkpoint,
-                partial(self._enrol, setup),
+                partial(self._enrol_secure, setup),
                 partial(self._start_engine, setup, folder),
                 None if self._job.run_folder else GOES_ON,
             ).execute()
@@ -169,7 +169,7 @@ class ServerRun:
         )
         return ProgressFile(private / STATUS, first)
 
-    def _deployed(self) -> Setup:
+    def _deployed_setup(self) -> Setup:
         """Return the job's rules and public facts, with what the method entitles the server to."""
         job, config = self._job, self._job.parsed()
         method = get_method(config.method.name)
@@ -178,7 +178,7 @@ class ServerRun:
         method.releases(config.method, config.training, public)  # raises what the edges forbid
         return Setup(config=config, method=method, public=public, policy=job.policy())
 
-    def _open(self, setup: Setup) -> RunFolder:
+    def _open_folder(self, setup: Setup) -> RunFolder:
         """Return the run's folder, new or where an earlier submission left it."""
         path = self._folder.path
         if not path.exists():
@@ -197,7 +197,7 @@ class ServerRun:
             raise RunFolderError(f"{path.name}: a run of another config")
         return folder
 
-    def _enrol(self, setup: Setup) -> Secure | None:
+    def _enrol_secure(self, setup: Setup) -> Secure | None:
         settings = setup.config.privacy.secure_aggregation
         if settings is None:
             return None

@@ -18,7 +18,7 @@ from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.privacy.ledger import Release
 from securefg.protocol.codec import Body, Clients
 from securefg.site.job import Job
-from securefg.site.packets import Opened, join, split
+from securefg.site.packets import Opened, join_blobs, split_blobs
 from securefg.site.scores import read_score
 
 FAILED = "refused the request, or failed on it; its own refusals.jsonl says why"
@@ -47,9 +47,9 @@ class Flare(Engine):
         self.complaints: dict[str, str] = {}
         self.hosts: dict[HostId, Clients] = job.hosts
         self._site_of = {name: site for site, hosts in job.sites.items() for name in hosts}
-        self._greet(attempt, after_round, start_within)
+        self._greet_sites(attempt, after_round, start_within)
 
-    def _greet(self, attempt: int, after_round: int, seconds: float) -> None:
+    def _greet_sites(self, attempt: int, after_round: int, seconds: float) -> None:
         """Ask every site to take up the job; a refusal ends the run with the site's reason."""
         content = {
             "do": "begin",
@@ -83,33 +83,35 @@ class Flare(Engine):
 
     def deliver(self, requests: Mapping[HostId, Body]) -> Mapping[HostId, Answer | Dropped]:
         """Carry each framed request to its host's site; a silent site's hosts are drop-outs."""
-        results, silent = self._ask("answer", requests)
+        results, silent = self._ask_sites("answer", requests)
         return {
-            name: self._answer(name, *results[name])
+            name: self._read_answer(name, *results[name])
             if name in results
             else Dropped(name, self.hosts[name], silent[self._site_of[name]].reason)
             for name in requests
         }
 
-    def _answer(self, name: HostId, result: dict[str, Any], framed: Body) -> Answer | Dropped:
+    def _read_answer(self, name: HostId, result: dict[str, Any], framed: Body) -> Answer | Dropped:
         site = self._site_of[name]
         try:
             if "failed" in result:
-                return Dropped(name, self.hosts[name], self._complain(site, f"{site} {FAILED}"))
+                return Dropped(
+                    name, self.hosts[name], self._complain_of_site(site, f"{site} {FAILED}")
+                )
             releases = [Release.from_json(dict(release)) for release in result["releases"]]
             return Answer(framed, releases)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{site} sent nonsense: {type(error).__name__}"
-            return Dropped(name, self.hosts[name], self._complain(site, reason))
+            return Dropped(name, self.hosts[name], self._complain_of_site(site, reason))
 
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
         """Return the scores that sites tell; scores that break the rules are left out."""
-        results, _ = self._ask("measure", dict.fromkeys(self.hosts, release), at_end=at_end)
+        results, _ = self._ask_sites("measure", dict.fromkeys(self.hosts, release), at_end=at_end)
         found: list[LocalScore] = []
         for name, (result, _) in results.items():
             try:
                 if "failed" in result:
-                    self._complain(self._site_of[name], f"{self._site_of[name]} {FAILED}")
+                    self._complain_of_site(self._site_of[name], f"{self._site_of[name]} {FAILED}")
                     continue
                 told = result["scores"]
                 scores = [read_score(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
@@ -117,34 +119,34 @@ class Flare(Engine):
                     raise ProtocolError("a client's score came twice")
                 found += scores
             except (ProtocolError, KeyError, TypeError) as error:
-                self._complain(self._site_of[name], f"its scores were not used: {error}")
+                self._complain_of_site(self._site_of[name], f"its scores were not used: {error}")
         return found
 
-    def _complain(self, site: str, reason: str) -> str:
+    def _complain_of_site(self, site: str, reason: str) -> str:
         self.complaints[site] = reason
         return reason
 
     def save(self, folder: Path) -> None:
         """Sites keep their states themselves; the server's folder gets none of them."""
-        self._keep("save", folder)
+        self._keep_states("save", folder)
 
     def load(self, folder: Path) -> None:
         """Have every site take up its hosts' states."""
-        self._keep("load", folder)
+        self._keep_states("load", folder)
 
-    def _keep(self, do: str, folder: Path) -> None:
-        results, _ = self._ask(do, dict.fromkeys(self.hosts, b""), tag=_tag(folder))
+    def _keep_states(self, do: str, folder: Path) -> None:
+        results, _ = self._ask_sites(do, dict.fromkeys(self.hosts, b""), tag=_folder_tag(folder))
         failed = {self._site_of[name] for name, (told, _) in results.items() if "failed" in told}
         for site in failed:
-            self._complain(site, f"{site} {FAILED}")
+            self._complain_of_site(site, f"{site} {FAILED}")
         if results and failed == {self._site_of[name] for name in self.hosts}:
             raise RunFailed(f"every site failed to {do} its state; each site's log says why")
 
     def close(self) -> None:
         """Tell every site that the run is over."""
-        self._ask("close", dict.fromkeys(self.hosts, b""))
+        self._ask_sites("close", dict.fromkeys(self.hosts, b""))
 
-    def _ask(
+    def _ask_sites(
         self, do: str, blobs: Mapping[HostId, Body], **more: Any
     ) -> tuple[Results, dict[str, Silent]]:
         """One exchange with every site that has a host among `blobs`."""
@@ -154,7 +156,7 @@ class Flare(Engine):
             if names:
                 # One blob for all where it is the same: a released model travels once per site.
                 same = len({id(blobs[name]) for name in names}) == 1
-                lengths, blob = join([blobs[names[0]]] if same else [blobs[n] for n in names])
+                lengths, blob = join_blobs([blobs[names[0]]] if same else [blobs[n] for n in names])
                 packets[site] = (
                     {"do": do, "to": site, "hosts": names, "lengths": lengths, **more},
                     blob,
@@ -166,16 +168,18 @@ class Flare(Engine):
                 silent[site] = answer
             else:
                 try:
-                    found = _results(answer, packets[site][0]["hosts"])
+                    found = _split_results(answer, packets[site][0]["hosts"])
                     if do == "answer" and not any("failed" in told for told, _ in found.values()):
                         self._standings.note(site, answer.content.get("standing"))
                     results |= found
                 except ProtocolError as error:
-                    silent[site] = Silent(self._complain(site, f"{site} sent nonsense: {error}"))
+                    silent[site] = Silent(
+                        self._complain_of_site(site, f"{site} sent nonsense: {error}")
+                    )
         return results, silent
 
 
-def _results(answer: Opened, names: list[HostId]) -> Results:
+def _split_results(answer: Opened, names: list[HostId]) -> Results:
     results, lengths = answer.content.get("results"), answer.content.get("lengths")
     if not (isinstance(results, list) and isinstance(lengths, list)):
         raise ProtocolError("no results")
@@ -185,10 +189,10 @@ def _results(answer: Opened, names: list[HostId]) -> Results:
         raise ProtocolError("lengths that are no numbers")
     if not len(results) == len(lengths) == len(names):
         raise ProtocolError(f"{len(results)} results of {len(names)} hosts")
-    blobs = split(lengths, answer.blob)
+    blobs = split_blobs(lengths, answer.blob)
     return dict(zip(names, zip(results, blobs, strict=True), strict=True))
 
 
-def _tag(folder: Path) -> str:
+def _folder_tag(folder: Path) -> str:
     """`checkpoints/round-000040/hosts`, or the same before it is renamed, is `round-000040`."""
     return folder.parent.name.removeprefix(".").removesuffix(".tmp")

@@ -27,7 +27,7 @@ class SigningBuilder(CertBuilder):  # type: ignore[misc]
 
     def _build_write_cert_pair(self, participant: Any, base_name: str, ctx: Any) -> None:
         folder = Path(ctx.get_kit_dir(participant))
-        key, certificate = self._signed(participant)
+        key, certificate = self._sign_participant(participant)
         (folder / f"{base_name}.crt").write_bytes(serialize_cert(certificate))
         (folder / "rootCA.pem").write_bytes(self.serialized_cert)
         if key is not None:
@@ -36,7 +36,7 @@ class SigningBuilder(CertBuilder):  # type: ignore[misc]
             with os.fdopen(handle, "wb") as file:
                 file.write(serialize_pri_key(key))
 
-    def _signed(self, participant: Any) -> tuple[Any, Any]:
+    def _sign_participant(self, participant: Any) -> tuple[Any, Any]:
         """A certificate, and the key behind it where it was made here."""
         public = self._requested.get(participant.name)
         if public is None:

@@ -28,12 +28,12 @@ class Standings:
     def __init__(self, folder: Path | None = None) -> None:
         self._path = None if folder is None else folder / FILE
         self._links: dict[str, dict[int, str]] = {}
-        for line in self._read():
+        for line in self._read_lines():
             self._links.setdefault(line["site"], {})[line["count"]] = line["link"]
 
     def note(self, site: str, told: Any) -> None:
         """Keep a site's standing. Raise `ProtocolError` where its home is not the one before."""
-        count, link = _parsed(site, told)
+        count, link = _parse_standing(site, told)
         links = self._links.setdefault(site, {})
         last = max(links, default=0)
         if count < last:
@@ -48,19 +48,19 @@ class Standings:
             )
         if count not in links:
             links[count] = link
-            self._append({"site": site, "count": count, "link": link})
+            self._append_line({"site": site, "count": count, "link": link})
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append_line(self, line: dict[str, Any]) -> None:
         if self._path is not None:
             append_lines(self._path, [json.dumps(line)], sync=False)
 
-    def _read(self) -> list[dict[str, Any]]:
+    def _read_lines(self) -> list[dict[str, Any]]:
         if self._path is None or not self._path.exists():
             return []
         try:
             lines = [json.loads(x) for x in self._path.read_bytes().split(b"\n")[:-1]]
             for line in lines:
-                _parsed(line["site"], [line["count"], line["link"]])
+                _parse_standing(line["site"], [line["count"], line["link"]])
         except (ValueError, KeyError, TypeError, ProtocolError, RecursionError) as error:
             raise RunFolderError(
                 f"{self._path}: found {shown(error)}; expected standings"
@@ -68,7 +68,7 @@ class Standings:
         return lines
 
 
-def _parsed(site: str, told: Any) -> tuple[int, str]:
+def _parse_standing(site: str, told: Any) -> tuple[int, str]:
     if isinstance(told, list) and len(told) == 2:
         count, link = told
         is_number = type(count) is int and 0 <= count < 2**53

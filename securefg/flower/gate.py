@@ -51,12 +51,12 @@ class SiteGate:
     def __call__(self, message: Message, context: Context, call_next: Next) -> Message:
         """Return the gated reply, or the one constant refusal."""
         try:
-            return self._answer(message, context, call_next)
+            return self._answer_message(message, context, call_next)
         except BaseException as error:  # the text of an exception may quote data
             _note_failure(context, error)
             return Message(Error(code=REFUSED_CODE, reason=REFUSED), reply_to=message)
 
-    def _answer(self, message: Message, context: Context, call_next: Next) -> Message:
+    def _answer_message(self, message: Message, context: Context, call_next: Next) -> Message:
         home = find_home(context.node_config)
         gate, run = read_gate(home), f"{METHOD}-{context.run_id}"
         name, base = _model_in(message)

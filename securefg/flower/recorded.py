@@ -134,7 +134,7 @@ class Recorded(Grid):  # type: ignore[misc]
                 records[key] = arrays
         for (number, _), arrays in ((key, records[key]) for key in to):
             clients = to[number, id(arrays)]
-            self._recording.send(number, _numpy(arrays), clients)
+            self._recording.send(number, _to_numpy(arrays), clients)
         return asked
 
     def _read_task(self, message: Message) -> Asked:
@@ -158,7 +158,7 @@ class Recorded(Grid):  # type: ignore[misc]
         beside = _numbers_beside(reply)
         arrays = _arrays_in(reply)
         if asked.is_training and arrays is not None:
-            self._recording.upload(client, asked.round, _numpy(arrays), beside)
+            self._recording.upload(client, asked.round, _to_numpy(arrays), beside)
         else:
             self._recording.reply(client, asked.round, beside)
 
@@ -172,7 +172,7 @@ def _arrays_in(message: Message) -> ArrayRecord | None:
     return found[0] if len(found) == 1 else None
 
 
-def _numpy(record: ArrayRecord) -> dict[str, Any]:
+def _to_numpy(record: ArrayRecord) -> dict[str, Any]:
     return {str(name): array.numpy() for name, array in record.items()}
 
 

@@ -40,14 +40,14 @@ def add_truth(
 
 
 def _client_of(exchange: Path, home: Path) -> int:
-    node = _read(home / NODE_FILE).get("node")
-    number = _read(exchange / NODES_FILE).get(str(node))
+    node = _read_mapping(home / NODE_FILE).get("node")
+    number = _read_mapping(exchange / NODES_FILE).get(str(node))
     if type(number) is not int:
         raise ConfigError(f"{exchange}: found no client for node {node}; expected its uploads")
     return number
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_mapping(path: Path) -> Mapping[str, Any]:
     found = read_json(path)
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: found {json.dumps(found)[:40]}; expected an object")

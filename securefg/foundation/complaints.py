@@ -193,12 +193,14 @@ def _add_bounds(annotation: Any, metadata: Sequence[Any]) -> str:
     if limits.get("pattern") in _PATTERNS:
         return _PATTERNS[limits["pattern"]]
     entry = "character" if annotation is str else "entry"
-    words = [form.format(_spell(limits[name]), entry) for name, form in _BOUNDS if name in limits]
+    words = [
+        form.format(_spell_limit(limits[name]), entry) for name, form in _BOUNDS if name in limits
+    ]
     described, *nothing = describe_type(annotation).split(OR_NOTHING)
     return " ".join([described, " and ".join(words)]).strip() + OR_NOTHING * len(nothing)
 
 
-def _spell(limit: Any) -> str:
+def _spell_limit(limit: Any) -> str:
     return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 

@@ -76,7 +76,9 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
     here = str(Path.cwd())
     if name not in shipped and here not in sys.path:
         sys.path.append(here)
-    path = shipped.get(name) or installed(group).get(name) or (name if _exists(name) else None)
+    path = (
+        shipped.get(name) or installed(group).get(name) or (name if _module_exists(name) else None)
+    )
     if path is None:
         raise ConfigError(_unknown_module(what, name, shipped, group))
     try:
@@ -87,9 +89,9 @@ def find_module(what: str, name: str, shipped: Mapping[str, str], group: str) ->
     except ModuleNotFoundError as error:
         if error.name is not None and f"{path}.".startswith(f"{error.name}."):
             raise ConfigError(_unknown_module(what, name, shipped, group)) from error
-        raise _broken(what, path, error) from error
+        raise _broken_import(what, path, error) from error
     except Exception as error:
-        raise _broken(what, path, error) from error
+        raise _broken_import(what, path, error) from error
 
 
 def _unknown_module(what: str, name: str, shipped: Mapping[str, str], group: str) -> str:
@@ -99,7 +101,7 @@ def _unknown_module(what: str, name: str, shipped: Mapping[str, str], group: str
     return explain_unknown_name(what, name, known, "a module path", where)
 
 
-def _broken(what: str, path: str, error: Exception) -> ConfigError:
+def _broken_import(what: str, path: str, error: Exception) -> ConfigError:
     where = traceback.extract_tb(error.__traceback__)[-1]
     return ConfigError(
         f"{what}: importing {path!r} failed: {type(error).__name__}: {error} "
@@ -107,7 +109,7 @@ def _broken(what: str, path: str, error: Exception) -> ConfigError:
     )
 
 
-def _exists(path: str) -> bool:
+def _module_exists(path: str) -> bool:
     if not all(part.isidentifier() for part in path.split(".")):
         return False
     try:

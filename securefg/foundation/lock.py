@@ -30,14 +30,14 @@ def owned(folder: Path) -> Iterator[None]:
     The same thread may ask again. The file stays when the lock ends: to remove it would let two
     processes lock two files of one name. A lock moves with its folder when that is renamed.
     """
-    handle = _open(folder)
+    handle = _open_lock(folder)
     try:
         found = os.fstat(handle)
         key = (found.st_dev, found.st_ino)
         if _held.get(key) == threading.get_ident():
             yield
             return
-        _take(handle, folder)
+        _take_lock(handle, folder)
         require_plain(folder, written=True)
         _held[key] = threading.get_ident()
         try:
@@ -48,7 +48,7 @@ def owned(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _open(folder: Path) -> int:
+def _open_lock(folder: Path) -> int:
     """Return the lock file that the folder has now. A `--fresh` start may put another in its
     place."""
     path = folder / LOCK
@@ -62,9 +62,9 @@ def _open(folder: Path) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise _link(path) from None
+        raise _link_error(path) from None
     try:
-        _check(path, os.fstat(handle), written=True)
+        _check_lock(path, os.fstat(handle), written=True)
     except BaseException:
         os.close(handle)
         raise
@@ -80,14 +80,14 @@ def require_plain(folder: Path, *, written: bool = False) -> None:
         for name in (*folders, *files):
             path = Path(parent, name)
             with suppress(FileNotFoundError):  # a run at work replaces files
-                _check(path, path.lstat(), written)
+                _check_lock(path, path.lstat(), written)
         if Path(parent) == folder / "private" and "flare" in folders:
             folders.remove("flare")  # FLARE links files within its own workspaces
 
 
-def _check(path: Path, found: os.stat_result, written: bool) -> None:
+def _check_lock(path: Path, found: os.stat_result, written: bool) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise _link(path)
+        raise _link_error(path)
     if stat.S_ISREG(found.st_mode):
         if written and found.st_nlink > 1:
             raise RunFolderError(
@@ -98,11 +98,11 @@ def _check(path: Path, found: os.stat_result, written: bool) -> None:
         raise RunFolderError(f"{path} is a pipe, socket or device; a run has files and folders")
 
 
-def _link(path: Path) -> RunFolderError:
+def _link_error(path: Path) -> RunFolderError:
     return RunFolderError(f"{path} is a link; a run's folder has none: remove it")
 
 
-def _take(handle: int, folder: Path) -> None:
+def _take_lock(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -204,8 +204,8 @@ class Log:
 
     def lines(self) -> list[Line]:
         """Return all entries, checked, each with its `link`. A torn last line is cut off."""
-        with self._locked() as file:
-            return self._load(file)
+        with self._locked_file() as file:
+            return self._load_lines(file)
 
     def append(self, entries: Sequence[Line]) -> None:
         """Add entries after the last one."""
@@ -213,18 +213,18 @@ class Log:
             return
         if self._seen[0] < 0:
             self.lines()
-        with self._locked() as file:
+        with self._locked_file() as file:
             if self._shared:
-                self._load(file)
+                self._load_lines(file)
             elif (found := _state_of(file)[0]) != self._seen[0]:
                 raise self._damaged(
                     f"{self._path.name}: found {found} bytes; expected {self._seen[0]}: another "
                     "process wrote to it, or it was set back"
                 )
             if self._clock is not None:
-                stamp = _stamp(self._time())
+                stamp = _time_stamp(self._next_time())
                 entries = [{"time": stamp, **entry} for entry in entries]
-            self._write(file, entries)
+            self._write_entries(file, entries)
 
     def set_back(self, make: Callable[[str, Line, str], Line]) -> bool:
         """Append a line at the clock's time where the last line is ahead of it. Return whether a
@@ -233,17 +233,17 @@ class Log:
         make  gets the log's name, the last line and the time, and returns the entry, which
               `set_back_by` must accept
         """
-        with self._locked() as file:
-            now, lines = (self._clock or utc_now)(), self._load(file)
+        with self._locked_file() as file:
+            now, lines = (self._clock or utc_now)(), self._load_lines(file)
             if not lines or now + SLACK >= datetime.datetime.fromisoformat(lines[-1]["time"]):
                 return False
-            entry = {"time": _stamp(now), **make(self._name, lines[-1], _stamp(now))}
+            entry = {"time": _time_stamp(now), **make(self._name, lines[-1], _time_stamp(now))}
             self._check_time(lines[-1], entry)
-            self._write(file, [entry])
+            self._write_entries(file, [entry])
             return True
 
-    def _write(self, file: io.FileIO, entries: Sequence[Line]) -> None:
-        data, links = self._chained(entries, self.link)
+    def _write_entries(self, file: io.FileIO, entries: Sequence[Line]) -> None:
+        data, links = self._chain_entries(entries, self.link)
         append_bytes(file, self._seen[0], data, sync=self._sync)
         self.length, self.link = self.length + len(links), links[-1]
         self._seen = _state_of(file)
@@ -253,11 +253,11 @@ class Log:
 
     def replace(self, entries: Sequence[Line]) -> None:
         """Hold these entries and no others."""
-        data, links = self._chained(entries, first := first_link(self._name))
+        data, links = self._chain_entries(entries, first := first_link(self._name))
         write_atomically(self._path, data, mode=PRIVATE)
         self.length, self.link, self._seen = len(links), [first, *links][-1], (len(data), -1)
 
-    def _chained(self, entries: Iterable[Line], link: str) -> tuple[bytes, list[str]]:
+    def _chain_entries(self, entries: Iterable[Line], link: str) -> tuple[bytes, list[str]]:
         lines, links = [], []
         for entry in entries:
             line, link = chain_line(link, entry, signer=self._signer)
@@ -273,11 +273,11 @@ class Log:
 
     def time(self) -> datetime.datetime:
         """Return the time, but never one before the last line: a clock set back is refused."""
-        with self._locked() as file:
-            self._load(file)
-            return self._time()
+        with self._locked_file() as file:
+            self._load_lines(file)
+            return self._next_time()
 
-    def _time(self) -> datetime.datetime:
+    def _next_time(self) -> datetime.datetime:
         now = (self._clock or utc_now)()
         if not self._lines:
             return now
@@ -290,7 +290,7 @@ class Log:
             )
         return max(now, last)
 
-    def _load(self, file: io.FileIO) -> list[Line]:
+    def _load_lines(self, file: io.FileIO) -> list[Line]:
         """Read the file where it is not as it was left. Check it against its head."""
         if self._shared and _state_of(file) == self._seen:
             return list(self._lines)
@@ -298,7 +298,9 @@ class Log:
         lines = [{**entry, "link": link} for entry, link in read]
         self._check_head([line["link"] for line in lines])
         try:
-            times = [datetime.datetime.fromisoformat(line["time"]) for line in self._timed(lines)]
+            times = [
+                datetime.datetime.fromisoformat(line["time"]) for line in self._timed_lines(lines)
+            ]
         except (KeyError, TypeError, ValueError) as error:
             raise self._damaged(f"{self._path}: a line without its time: {error!r}") from error
         for number in range(1, len(times)):
@@ -314,7 +316,7 @@ class Log:
             self.keep_head(sync=False)
         return list(lines)
 
-    def _timed(self, lines: list[Line]) -> list[Line]:
+    def _timed_lines(self, lines: list[Line]) -> list[Line]:
         return lines if self._clock else []
 
     def _check_time(self, before: Line, line: Line) -> None:
@@ -342,7 +344,7 @@ class Log:
         self.head_length = length
 
     @contextmanager
-    def _locked(self) -> Iterator[io.FileIO]:
+    def _locked_file(self) -> Iterator[io.FileIO]:
         """Open the file for this process alone. One that is missing is made for its one writer."""
         flags = os.O_RDWR | (0 if self._shared else os.O_CREAT)
         try:
@@ -356,7 +358,7 @@ class Log:
             yield file
 
 
-def _stamp(time: datetime.datetime) -> str:
+def _time_stamp(time: datetime.datetime) -> str:
     return time.isoformat(timespec="seconds")
 
 

@@ -61,7 +61,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _check_sizes(members, path.stat().st_size)
-            return {m.filename.removesuffix(".npy"): _array(archive, m) for m in members}
+            return {m.filename.removesuffix(".npy"): _read_array(archive, m) for m in members}
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except _BROKEN as error:
@@ -82,10 +82,10 @@ def _check_sizes(members: list[zipfile.ZipInfo], stored: int) -> None:
         raise ValueError(f"{stored} bytes that would unpack to {total}; at most {room_for(stored)}")
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """Return one member. Its declared shape must be just what its bytes hold."""
     with archive.open(member) as file:
-        shape, fortran, dtype = _header(file)
+        shape, fortran, dtype = _read_header(file)
         size = math.prod(shape) * dtype.itemsize
         if dtype.kind not in _KINDS or dtype.hasobject or any(length < 0 for length in shape):
             raise ValueError(f"an array {member.filename} of {dtype}")
@@ -101,7 +101,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     return found.reshape(shape, order="F" if fortran else "C")
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = npy.read_magic(file)
     if version == (1, 0):
         return npy.read_array_header_1_0(file, _HEADER)

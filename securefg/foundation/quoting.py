@@ -19,11 +19,11 @@ def shown(value: object, limit: int = LONGEST) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, list | tuple | set | dict):
-        return _container(value, limit)
+        return _container_text(value, limit)
     return shortened(repr(value), limit)
 
 
-def _container(value: Collection[object], limit: int) -> str:
+def _container_text(value: Collection[object], limit: int) -> str:
     if len(value) > limit:
         return f"a {type(value).__name__} of {len(value)} entries"
     try:
@@ -39,10 +39,10 @@ def shortened(text: str, limit: int = LONGEST) -> str:
 
 def printable(text: str, keep: str = "\n") -> str:
     """Return text for a terminal: what could move its cursor or colour it is spelt out."""
-    return "".join(c if c.isprintable() or c in keep else _spelt(c) for c in text)
+    return "".join(c if c.isprintable() or c in keep else _spell_character(c) for c in text)
 
 
-def _spelt(character: str) -> str:
+def _spell_character(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 

@@ -69,22 +69,22 @@ def side_by_side(
     while waiting or running:
         while waiting and len(running) < max(1, jobs):
             number = waiting.popleft()
-            running[number] = _started(carry_out, number, seconds)
+            running[number] = _start_thread(carry_out, number, seconds)
         with suppress(Empty):
-            number, found = done.get(timeout=_soonest(running))
+            number, found = done.get(timeout=_soonest_end(running))
             if running.pop(number, None) is not None:
                 yield tasks[number], found
         for number in _left_behind(running, grace):
             yield tasks[number], late
 
 
-def _started(carry_out: Callable[[int], None], number: int, seconds: float | None) -> _Running:
+def _start_thread(carry_out: Callable[[int], None], number: int, seconds: float | None) -> _Running:
     thread = Thread(target=carry_out, args=(number,), daemon=True)
     thread.start()
     return _Running(thread, inf if seconds is None else time.monotonic() + seconds)
 
 
-def _soonest(running: dict[int, _Running]) -> float | None:
+def _soonest_end(running: dict[int, _Running]) -> float | None:
     until = min(one.until for one in running.values())
     return None if until == inf else min(max(0.0, until - time.monotonic()), LONGEST_WAIT)
 
@@ -96,14 +96,14 @@ def _left_behind(running: dict[int, _Running], grace: float) -> list[int]:
     late = {number: one for number, one in running.items() if one.until <= now}
     lost = [number for number, one in late.items() if one.told]
     for number, one in late.items():
-        _tell(one.thread)
+        _raise_in_thread(one.thread)
         one.told, one.until = True, now + grace
         if number in lost:
             del running[number]
     return lost
 
 
-def _tell(thread: Thread) -> None:
+def _raise_in_thread(thread: Thread) -> None:
     """Raise OutOfTime in a thread at its next step. Nobody waits for a call into C."""
     if thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(

@@ -67,11 +67,11 @@ def delta_text(delta: float) -> str:
     return f"{delta:g}".replace("e-0", "e-")
 
 
-def span(low: int, high: int) -> str:
+def span_words(low: int, high: int) -> str:
     """Return both ends of a range, or the one value."""
     return number(low) if low == high else f"{low:,}–{high:,}"
 
 
 def degree_range(index: int) -> str:
     """Return a bin of degrees in words. Bin 0 is degree 0, and bin b is 2^(b-1) to 2^b - 1."""
-    return "0" if index == 0 else span(2 ** (index - 1), 2**index - 1)
+    return "0" if index == 0 else span_words(2 ** (index - 1), 2**index - 1)

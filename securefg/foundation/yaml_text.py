@@ -49,7 +49,7 @@ def parse_yaml(text: str, source: str) -> Any:
     if len(text) > MOST_BYTES:
         raise ConfigError(f"{source}: {_TOO_LONG}")
     try:
-        return _value(text)
+        return _load_value(text)
     except _Refused as error:
         raise ConfigError(f"{source}{error.line}: {error}") from error
     except yaml.MarkedYAMLError as error:
@@ -97,32 +97,34 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _value(text: str) -> Any:
+def _load_value(text: str) -> Any:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
-        _expanded(node, {})
+        _count_expanded(node, {})
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+def _count_expanded(node: yaml.Node, known: dict[int, int]) -> int:
     """Return how many nodes this one stands for once its aliases are written out."""
     count = known.get(id(node))
     if count == 0:
         raise _Refused(node, "found an anchor that contains itself; expected none")
     if count is None:
         known[id(node)] = 0
-        count = known[id(node)] = 1 + sum(_expanded(child, known) for child in _children(node))
+        count = known[id(node)] = 1 + sum(
+            _count_expanded(child, known) for child in _child_nodes(node)
+        )
     if count > MOST_NODES:
         raise _Refused(node, f"found more than {MOST_NODES} values behind aliases; expected fewer")
     return count
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
+def _child_nodes(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.ScalarNode):
         _check_scalar(node)
         return []

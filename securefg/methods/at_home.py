@@ -75,7 +75,7 @@ def choose_clearly(hits: Sequence[Tensor]) -> int:
 def predict_alone(graph: Graph, share: float = SPREAD) -> Tensor:
     """Return log-probabilities of every node from the party's own graph, (n, C)."""
     start = np.zeros((graph.num_nodes, graph.num_classes))
-    return _logarithms(spread_over_links(graph, _fitted(graph, start, LOOSE), share))
+    return _to_logarithms(spread_over_links(graph, _fit_regression(graph, start, LOOSE), share))
 
 
 def predict_with(graph: Graph, scores: Tensor, few: int = FEW) -> Tensor:
@@ -84,11 +84,11 @@ def predict_with(graph: Graph, scores: Tensor, few: int = FEW) -> Tensor:
     few  from so many own training labels on, they correct the scores
     """
     offset = scores.double().numpy()
-    first = _softmax(offset)
+    first = _softmax_rows(offset)
     if int(graph.split.train.sum()) >= few:
         logs = np.log(np.maximum(first, LEAST))
-        first = _fitted(graph, logs - logs.mean(1, keepdims=True), TIGHT)
-    return _logarithms(spread_over_links(graph, first))
+        first = _fit_regression(graph, logs - logs.mean(1, keepdims=True), TIGHT)
+    return _to_logarithms(spread_over_links(graph, first))
 
 
 def spread_over_links(graph: Graph, start: Floats, share: float = SPREAD) -> Floats:
@@ -116,11 +116,11 @@ def describe_surroundings(graph: Graph) -> csr_array:
     return csr_array(hstack([own, mean, csr_array(labels)]))
 
 
-def _fitted(graph: Graph, offset: Floats, loose: float) -> Floats:
+def _fit_regression(graph: Graph, offset: Floats, loose: float) -> Floats:
     """Return probabilities of all nodes after logistic regression around an offset."""
     train = graph.split.train.numpy()
     if not train.any():
-        return _softmax(offset)
+        return _softmax_rows(offset)
     rows = describe_surroundings(graph)
     own, labels = rows[train], known_labels(graph).numpy()[train]
     shape = rows.shape[1], graph.num_classes
@@ -138,7 +138,7 @@ def _fitted(graph: Graph, offset: Floats, loose: float) -> Floats:
 
     fit: Any = fmin_l_bfgs_b  # with its slope in the second place
     found, _, _ = fit(objective, np.zeros(shape[0] * shape[1]), maxiter=MOST_STEPS)
-    return _softmax(rows @ found.reshape(shape) + offset)
+    return _softmax_rows(rows @ found.reshape(shape) + offset)
 
 
 def _row_sums(links: csr_array) -> Floats:
@@ -146,11 +146,11 @@ def _row_sums(links: csr_array) -> Floats:
     return sums
 
 
-def _softmax(logits: Floats) -> Floats:
+def _softmax_rows(logits: Floats) -> Floats:
     raised = np.exp(logits - logits.max(1, keepdims=True))
     shares: Floats = raised / raised.sum(1, keepdims=True)
     return shares
 
 
-def _logarithms(shares: Floats) -> Tensor:
+def _to_logarithms(shares: Floats) -> Tensor:
     return torch.from_numpy(np.log(np.maximum(shares, LEAST)))

@@ -35,14 +35,14 @@ EDGE_DIM = "edge_dim"
 POPULAR = ("GCN", "GraphSAGE", "GAT", "GIN", "EdgeCNN", "MLP")
 
 
-def ring(num_nodes: int) -> Tensor:
+def ring_edges(num_nodes: int) -> Tensor:
     """Return edges both ways around a ring, where a network that reads neighbours shows it."""
     nodes = torch.arange(num_nodes)
     forth = torch.stack([nodes, (nodes + 1) % num_nodes])
     return torch.cat([forth, forth.flip(0)], 1)
 
 
-def answers(
+def answer_nodes(
     module: nn.Module, x: Tensor, edge_index: Tensor, edge_features: Tensor | None = None
 ) -> Tensor:
     """Return a network's scores, over edges with features if it reads any."""
@@ -67,21 +67,23 @@ def read_edges(graph: Graph, arguments: Mapping[str, Any]) -> Tensor | None:
     return graph.edge_features
 
 
-def build(
+def build_network(
     network: str, arguments: Mapping[str, Any], num_features: int, num_classes: int, seed: int
 ) -> nn.Module:
     """Return the network with first weights drawn from `seed`. Raise ConfigError if it cannot be
     averaged."""
-    with seeded(seed):
-        module = _made(network, dict(arguments), num_features, num_classes)
+    with seeded_stream(seed):
+        module = _make_network(network, dict(arguments), num_features, num_classes)
     lazy = [name for name, value in module.named_parameters() if nn.parameter.is_lazy(value)]
     if lazy:
         raise ConfigError(f"method.network: {network} leaves the shape of {lazy[0]} open")
     if not any(value.requires_grad for value in module.parameters()):
         raise ConfigError(f"method.network: {network} has no weights to train")
-    with seeded(seed + 1):  # another one is tried: what a pass leaves behind (caches) stays there
-        tried = _made(network, dict(arguments), num_features, num_classes)
-        _try(network, tried, num_features, num_classes, arguments.get(EDGE_DIM))
+    with seeded_stream(
+        seed + 1
+    ):  # another one is tried: what a pass leaves behind (caches) stays there
+        tried = _make_network(network, dict(arguments), num_features, num_classes)
+        _try_network(network, tried, num_features, num_classes, arguments.get(EDGE_DIM))
     fixed, kept = dict(module.named_buffers()), dict(tried.named_buffers())
     for name in {**fixed, **kept}:
         if name not in fixed or name not in kept or not torch.equal(fixed[name], kept[name]):
@@ -98,14 +100,14 @@ def build(
     return module
 
 
-def _try(
+def _try_network(
     network: str, module: nn.Module, num_features: int, num_classes: int, edge_dim: int | None
 ) -> None:
     """Run one pass as in training. Raise ConfigError unless it gives a score per node and class."""
-    edges = ring(8)
+    edges = ring_edges(8)
     numbers = None if edge_dim is None else torch.rand(edges.shape[1], edge_dim)
     try:
-        found = answers(module.train(), torch.rand(8, num_features), edges, numbers)
+        found = answer_nodes(module.train(), torch.rand(8, num_features), edges, numbers)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise ConfigError(
@@ -119,12 +121,12 @@ def _try(
         )
 
 
-def _made(
+def _make_network(
     network: str, arguments: dict[str, Any], num_features: int, num_classes: int
 ) -> nn.Module:
     try:
         if "." in network or ":" in network:
-            made = _own(network)(num_features, num_classes, **arguments)
+            made = _import_own(network)(num_features, num_classes, **arguments)
         else:
             made = _of_the_library(network, arguments, num_features, num_classes)
     except ConfigError:
@@ -142,7 +144,7 @@ def _made(
     return made
 
 
-def _own(path: str) -> Any:
+def _import_own(path: str) -> Any:
     """Return a class or a function by its path. Modules are looked up from the working folder
     too."""
     module, _, name = path.replace(":", ".").rpartition(".")
@@ -188,7 +190,7 @@ class _WithoutEdges(nn.Module):
 
 
 @contextmanager
-def seeded(seed: int) -> Any:
+def seeded_stream(seed: int) -> Any:
     """Give foreign code, which draws from torch's global stream, a stream of its own for as
     long."""
     devices = list(range(torch.cuda.device_count()))
@@ -222,11 +224,11 @@ def layout_of(
     first = [name for name in matrices if shapes[name][1] == num_features and "edge" not in name]
     # A first layer may have several matrices (own and neighbours' rows); a later one of the same
     # width belongs to another layer, known by the prefix of its name.
-    stem = _stem(first[0]) if first else ""
+    stem = _layer_stem(first[0]) if first else ""
     inputs = tuple(
-        Matrix(name, transposed=True, bias=_bias(name, shapes))
+        Matrix(name, transposed=True, bias=_bias_name(name, shapes))
         for name in first
-        if _stem(name) == stem
+        if _layer_stem(name) == stem
     )
     last = [name for name in matrices if shapes[name][0] == num_classes]
     hidden = shapes[first[0]][0] if first else 16
@@ -240,12 +242,12 @@ def layout_of(
     )
 
 
-def _stem(name: str) -> str:
+def _layer_stem(name: str) -> str:
     """Return the layer of a name, two names deep as torch-geometric has it: `convs.0.lin_l.weight`
     gives `convs.0`."""
     return ".".join(name.split(".")[:2])
 
 
-def _bias(weight: str, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+def _bias_name(weight: str, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
     name = weight.removesuffix("weight") + "bias"
     return name if shapes.get(name) == shapes[weight][:1] else None

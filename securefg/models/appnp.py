@@ -8,7 +8,9 @@ from torch import Tensor
 from securefg.models.gcn import Operator
 
 
-def propagate(adjacency: Operator | Tensor, hidden: Tensor, teleport: float, steps: int) -> Tensor:
+def propagate_hidden(
+    adjacency: Operator | Tensor, hidden: Tensor, teleport: float, steps: int
+) -> Tensor:
     """Return A_tilde H without the matrix: Z_0 = H, Z_{i+1} = (1 - teleport) A_hat Z_i + teleport
     H."""
     propagated = hidden
@@ -27,7 +29,7 @@ def propagation_matrix(
     paper's own figures.
     """
     identity = torch.eye(num_nodes, dtype=torch.float64)
-    return propagate(dense_adjacency(edge_index, num_nodes), identity, teleport, steps)
+    return propagate_hidden(dense_adjacency(edge_index, num_nodes), identity, teleport, steps)
 
 
 def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -38,7 +40,7 @@ def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
     return inverse_root[:, None] * looped * inverse_root
 
 
-def heterogeneity(edge_index: Tensor, num_nodes: int) -> float:
+def graph_heterogeneity(edge_index: Tensor, num_nodes: int) -> float:
     """lambda_max(B_N L^+), B_N = I/N - 11^T/N^2, L the Laplacian: large where connection is bad.
 
     L^+ has no part along the vector 1, so this is lambda_max(L^+) / N = 1 / (N lambda), lambda the

@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot
 
 from securefg.models.gcn import GcnShape
 from securefg.models.network import keep_mask
-from securefg.models.sparse import DenseMatrix, FeatureMatrix, SparseMatrix, csr
+from securefg.models.sparse import DenseMatrix, FeatureMatrix, SparseMatrix, make_csr
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 
@@ -40,8 +40,8 @@ class Field:
     def of(cls, nodes: Tensor, adjacency: SparseMatrix, features: FeatureMatrix) -> Field:
         """Return the field of `nodes` alone, in their order. Rows of no effect on them are left
         out."""
-        second, near = _rows(adjacency, nodes)
-        first, seen = _rows(adjacency, near)
+        second, near = _matrix_rows(adjacency, nodes)
+        first, seen = _matrix_rows(adjacency, near)
         return cls(_feature_rows(features, seen), first, second)
 
 
@@ -108,7 +108,7 @@ class Pass:
             self._hidden.numel() // 4 + 1, dtype=torch.int64, device=first.device
         )
         self._gradient = torch.empty_like(first)
-        self._features: Thinned = _whole(field.features)
+        self._features: Thinned = _keep_whole(field.features)
         self._scale = 1.0
 
     def forward(self, dropout: float, stream: torch.Generator | None) -> Tensor:
@@ -116,35 +116,35 @@ class Pass:
         first, second = self._weights
         self._scale = 1.0 if stream is None else 1 / (1 - dropout)
         if stream is not None and dropout:
-            self._features = _thinned(self._field.features, dropout, stream)
-        _product(self._features.matrix, first, self._mixed)
-        _product(self._field.first.csr, self._mixed, self._hidden)
+            self._features = _thin_entries(self._field.features, dropout, stream)
+        _multiply_into(self._features.matrix, first, self._mixed)
+        _multiply_into(self._field.first.csr, self._mixed, self._hidden)
         torch.clamp_min(self._hidden, 0, out=self._active)
         if stream is not None and dropout:
-            self._active.mul_(self._draw(dropout, stream))
+            self._active.mul_(self._draw_kept(dropout, stream))
         # A (H W1) = (A H) W1: the sum over neighbours first leaves fewer rows for the batch.
-        _product(self._field.second.csr, self._active, self._near)
-        return torch.bmm(self._batch(self._near.mul_(self._scale)), second)
+        _multiply_into(self._field.second.csr, self._active, self._near)
+        return torch.bmm(self._view_batch(self._near.mul_(self._scale)), second)
 
     def backward(self, by_logits: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients by W0 and W1."""
-        by_second = torch.bmm(self._batch(self._near).transpose(1, 2), by_logits)
+        by_second = torch.bmm(self._view_batch(self._near).transpose(1, 2), by_logits)
         by_near = torch.bmm(by_logits, self._weights[1].transpose(1, 2))
-        self._batch(self._near).copy_(by_near.mul_(self._scale))
-        _product(self._field.second.csr_transposed, self._near, self._hidden)
+        self._view_batch(self._near).copy_(by_near.mul_(self._scale))
+        _multiply_into(self._field.second.csr_transposed, self._near, self._hidden)
         passed = torch.ops.aten.threshold_backward(self._hidden, self._active, 0)
-        _product(self._field.first.csr_transposed, passed, self._mixed)
-        _product(self._features.transposed, self._mixed, self._gradient)
+        _multiply_into(self._field.first.csr_transposed, passed, self._mixed)
+        _multiply_into(self._features.transposed, self._mixed, self._gradient)
         return self._gradient, by_second
 
-    def _draw(self, dropout: float, stream: torch.Generator) -> Tensor:
+    def _draw_kept(self, dropout: float, stream: torch.Generator) -> Tensor:
         """Return 1 with probability 1 - dropout, to 2^-16, else 0: four places share a draw of 64
         bits."""
         self._draws.random_(torch.iinfo(torch.int64).min, None, generator=stream)
         lanes = self._draws.view(torch.int16)[: self._kept.numel()].view(self._kept.shape)
         return self._kept.copy_(lanes >= round(dropout * 65536) - 32768)
 
-    def _batch(self, rows: Tensor) -> Tensor:
+    def _view_batch(self, rows: Tensor) -> Tensor:
         """Return (n, S h) seen as (S, n, h)."""
         count, hidden, _ = self._weights[1].shape
         return rows.view(-1, count, hidden).transpose(0, 1)
@@ -158,13 +158,13 @@ class Thinned:
     transposed: Tensor
 
 
-def _whole(features: FeatureMatrix) -> Thinned:
+def _keep_whole(features: FeatureMatrix) -> Thinned:
     if isinstance(features, DenseMatrix):
         return Thinned(features.values, features.values.T)
     return Thinned(features.csr, features.csr_transposed)
 
 
-def _thinned(features: FeatureMatrix, dropout: float, stream: torch.Generator) -> Thinned:
+def _thin_entries(features: FeatureMatrix, dropout: float, stream: torch.Generator) -> Thinned:
     """Drop entries and return the rest. The dropped entries of a sparse matrix are left out of the
     products."""
     mask = keep_mask(features.values.shape, dropout, stream)
@@ -188,7 +188,7 @@ def _entries_left(
     before = torch.nn.functional.pad(kept.cumsum(0, dtype=torch.int32), (1, 0))
     places = _true_places(kept)
     starts = before.index_select(0, rows)
-    return csr(starts, columns.index_select(0, places), values.index_select(0, places), shape)
+    return make_csr(starts, columns.index_select(0, places), values.index_select(0, places), shape)
 
 
 def _true_places(mask: Tensor) -> Tensor:
@@ -220,21 +220,21 @@ class BufferedAdam:
         self._weights.addcdiv_(self._first, self._spread, value=-rate)
 
 
-def _product(matrix: Tensor, dense: Tensor, out: Tensor) -> None:
+def _multiply_into(matrix: Tensor, dense: Tensor, out: Tensor) -> None:
     if matrix.layout is torch.strided:
         torch.mm(matrix, dense, out=out)
     else:
         torch.addmm(out, matrix, dense, beta=0, out=out)
 
 
-def _rows(matrix: SparseMatrix, rows: Tensor) -> tuple[SparseMatrix, Tensor]:
+def _matrix_rows(matrix: SparseMatrix, rows: Tensor) -> tuple[SparseMatrix, Tensor]:
     """Return some rows of a matrix without its empty columns, and which columns are left."""
-    row, column, values = _entries(matrix, rows)
+    row, column, values = _row_entries(matrix, rows)
     kept, place = torch.unique(column, return_inverse=True)
     return SparseMatrix.from_entries(row, place, values, (len(rows), len(kept))), kept
 
 
-def _entries(matrix: SparseMatrix, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _row_entries(matrix: SparseMatrix, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     counts = matrix.rows.diff().long()
     row = torch.repeat_interleave(torch.arange(matrix.shape[0], device=rows.device), counts)
     place = row.new_full((matrix.shape[0],), -1)
@@ -246,5 +246,5 @@ def _entries(matrix: SparseMatrix, rows: Tensor) -> tuple[Tensor, Tensor, Tensor
 def _feature_rows(features: FeatureMatrix, rows: Tensor) -> FeatureMatrix:
     if isinstance(features, DenseMatrix):
         return DenseMatrix(features.values[rows])
-    row, column, values = _entries(features, rows)
+    row, column, values = _row_entries(features, rows)
     return SparseMatrix.from_entries(row, column, values, (len(rows), features.shape[1]))

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.models.appnp import propagate
-from securefg.models.gcn import gcn, gcn_inputs, normalized_adjacency
-from securefg.models.network import Network, Shapes, Stream, Weights, dropped
+from securefg.models.appnp import propagate_hidden
+from securefg.models.gcn import gcn_inputs, normalized_adjacency, run_gcn
+from securefg.models.network import Network, Shapes, Stream, Weights, drop_values
 from securefg.models.sparse import SparseMatrix, feature_matrix
 
 
-def mlp(weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
+def run_mlp(weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
     """Return ReLU(X W0) W1. With a leading axis on all of them, every client's own."""
     first, second = weights
     logits: Tensor = torch.relu(inputs @ first) @ second
@@ -44,9 +44,9 @@ class Mlp(Network):
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         """Return ReLU(X W0) W1."""
         first, second = weights
-        values = dropped(self._features.values, dropout, stream)
+        values = drop_values(self._features.values, dropout, stream)
         hidden = torch.relu(self._features.matmul(first, values))
-        hidden = dropped(hidden, dropout, stream)
+        hidden = drop_values(hidden, dropout, stream)
         return hidden @ second
 
 
@@ -62,7 +62,7 @@ class Gcn(Network):
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         """Return A_hat ReLU(A_hat X W0) W1."""
-        return gcn(weights, self._adjacency, self._features, dropout, stream)[1]
+        return run_gcn(weights, self._adjacency, self._features, dropout, stream)[1]
 
 
 class Appnp(Network):
@@ -81,7 +81,7 @@ class Appnp(Network):
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         """Return A_tilde ReLU(X W0) W1."""
         hidden = self._mlp.logits(weights, dropout, stream)
-        return propagate(self._adjacency, hidden, self._teleport, self._steps)
+        return propagate_hidden(self._adjacency, hidden, self._teleport, self._steps)
 
 
 class GraphSage(Network):
@@ -101,11 +101,11 @@ class GraphSage(Network):
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
         """Return class scores of every node, (N, C)."""
         own0, others0, own1, others1 = weights
-        values = dropped(self._features.values, dropout, stream)
+        values = drop_values(self._features.values, dropout, stream)
         both = self._features.matmul(torch.cat([own0, others0], 1), values)
         own, others = both.chunk(2, 1)
         hidden = torch.relu(own + self._mean @ others.contiguous())
-        hidden = dropped(hidden, dropout, stream)
+        hidden = drop_values(hidden, dropout, stream)
         return hidden @ own1 + self._mean @ (hidden @ others1)
 
 

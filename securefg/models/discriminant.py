@@ -64,7 +64,7 @@ def class_scores(sums: Tensor, noise: float, rates: bool) -> Tensor:
     return scaled
 
 
-def discriminant(
+def solve_discriminant(
     moments: Moments, constant: float, noise: float, ridge: float = RIDGE
 ) -> tuple[Tensor, Tensor]:
     """Return weights (m, C) and offsets (C,) of w_c = S^-1 mu_c, b_c = -mu_c . w_c / 2 + log pi_c.
@@ -75,7 +75,7 @@ def discriminant(
     dim = len(moments.second)
     counts = (moments.by_class[-1] / constant).clamp_min(1.0)
     means = moments.by_class / counts
-    within = _positive(moments.second - (means * counts) @ means.T)
+    within = _nearest_positive(moments.second - (means * counts) @ means.T)
     lam = ridge * (noise * math.sqrt(dim) + 1)
     within = (within + lam * torch.eye(dim, dtype=within.dtype)) / counts.sum()
     weights = torch.linalg.solve(within, means)
@@ -83,12 +83,12 @@ def discriminant(
     return weights, offsets
 
 
-def regression(moments: Moments, noise: float) -> tuple[Tensor, Tensor]:
+def solve_regression(moments: Moments, noise: float) -> tuple[Tensor, Tensor]:
     """Return ridge regression of the labels: W = C (A + lambda I)^-1 B, no offsets, lambda as twice
     the largest eigenvalue that noise alone has. C classes make a score of 1/C chance."""
     dim, num_classes = moments.by_class.shape
     lam = 2 * noise * math.sqrt(dim) + 1
-    second = _positive(moments.second) + lam * torch.eye(dim, dtype=moments.second.dtype)
+    second = _nearest_positive(moments.second) + lam * torch.eye(dim, dtype=moments.second.dtype)
     weights = num_classes * torch.linalg.solve(second, moments.by_class)
     return weights, torch.zeros(num_classes, dtype=weights.dtype)
 
@@ -102,12 +102,16 @@ def is_clear(moments: Moments, constant: float, noise: float) -> bool:
     return nodes / math.sqrt(numbers) >= CLEAR * noise
 
 
-def head(moments: Moments, constant: float, noise: float, clear: bool) -> tuple[Tensor, Tensor]:
+def solve_head(
+    moments: Moments, constant: float, noise: float, clear: bool
+) -> tuple[Tensor, Tensor]:
     """Return the discriminant where sums are clear of their noise, else regression."""
-    return discriminant(moments, constant, noise) if clear else regression(moments, noise)
+    return (
+        solve_discriminant(moments, constant, noise) if clear else solve_regression(moments, noise)
+    )
 
 
-def _positive(matrix: Tensor) -> Tensor:
+def _nearest_positive(matrix: Tensor) -> Tensor:
     """Return the nearest positive semi-definite matrix: negative eigenvalues are noise."""
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
     found: Tensor = (vectors * values.clamp_min(0)) @ vectors.T

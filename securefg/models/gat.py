@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, elu, leaky_relu
 
 from securefg.data.graph import Graph
-from securefg.models.network import Network, Stream, Weights, dropped, glorot, split
+from securefg.models.network import Network, Stream, Weights, draw_glorot, drop_values, split_vector
 from securefg.models.sparse import feature_matrix
 from securefg.models.training import Trained
 
@@ -55,21 +55,21 @@ class Gat(Network):
     ) -> Tensor:
         """Return the first layer's output, (N, hidden), over other edges where they are given."""
         first, target, source, *_ = weights
-        values = dropped(self._features.values, dropout, stream)
+        values = drop_values(self._features.values, dropout, stream)
         latents = self._features.matmul(first, values)
         latents = latents.view(len(latents), self._heads, -1)
         ends = self._edges if edges is None else edges
-        return elu(attend(latents, target, source, ends, dropout, stream).flatten(1))
+        return elu(attend_neighbours(latents, target, source, ends, dropout, stream).flatten(1))
 
     def scores(
         self, hidden: Tensor, weights: Weights, dropout: float = 0.0, stream: Stream = None
     ) -> Tensor:
         """Return class scores of every node, (N, C), from the first layer's output."""
         second, target, source, *readout = weights[3:]
-        latents = (dropped(hidden, dropout, stream) @ second).unsqueeze(1)
-        scores = attend(latents, target, source, self._edges, dropout, stream).squeeze(1)
+        latents = (drop_values(hidden, dropout, stream) @ second).unsqueeze(1)
+        scores = attend_neighbours(latents, target, source, self._edges, dropout, stream).squeeze(1)
         for matrix in readout:
-            scores = dropped(elu(scores), dropout, stream) @ matrix
+            scores = drop_values(elu(scores), dropout, stream) @ matrix
         return scores
 
     def logits(self, weights: Weights, dropout: float = 0.0, stream: Stream = None) -> Tensor:
@@ -77,7 +77,7 @@ class Gat(Network):
         return self.scores(self.hidden(weights, dropout, stream), weights, dropout, stream)
 
 
-def attend(
+def attend_neighbours(
     latents: Tensor,
     target: Tensor,
     source: Tensor,
@@ -95,7 +95,9 @@ def attend(
     pulls = (latents * target).sum(-1).index_select(0, to)
     raw = pulls + (latents * source).sum(-1).index_select(0, since)
     attention = softmax_within(leaky_relu(raw, NEGATIVE_SLOPE), to, len(latents))
-    messages = dropped(attention, dropout, stream).unsqueeze(-1) * latents.index_select(0, since)
+    messages = drop_values(attention, dropout, stream).unsqueeze(-1) * latents.index_select(
+        0, since
+    )
     return torch.zeros_like(latents).index_add(0, to, messages)
 
 
@@ -133,7 +135,7 @@ class PublicGat(Gat):
 
     def initial(self, stream: torch.Generator) -> tuple[Tensor, ...]:
         """Return Glorot-uniform weights, matrix by matrix."""
-        return split(glorot(self.shapes, stream), self.shapes)
+        return split_vector(draw_glorot(self.shapes, stream), self.shapes)
 
     def hidden_without_edges(self, weights: Weights) -> Tensor:
         """Return what every client that holds a node makes of it, whatever its edges are."""
@@ -165,9 +167,9 @@ class PublicGatTrainer(Trained):
             logits = self._network.scores(hidden, self.weights, dropout, stream)
             loss = cross_entropy(logits[nodes], classes) if len(nodes) else logits.sum() * 0
             if pull is not None:
-                loss = loss + pull.beta * _distance(hidden[pull.nodes], pull.rows)
+                loss = loss + pull.beta * _cosine_distance(hidden[pull.nodes], pull.rows)
             self._optimizer.step(torch.autograd.grad(loss, self.weights))
 
 
-def _distance(rows: Tensor, towards: Tensor) -> Tensor:
+def _cosine_distance(rows: Tensor, towards: Tensor) -> Tensor:
     return (1 - cosine_similarity(rows, towards, dim=1)).mean()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Graph
-from securefg.models.network import TwoLayers, dropped, split
+from securefg.models.network import TwoLayers, drop_values, split_vector
 from securefg.models.shared_operators import share_operator
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix, sampled_rows
 from securefg.protocol.meanings import Layer, Layout, Matrix
@@ -65,10 +65,10 @@ class GcnShape(TwoLayers):
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Return W0 (d x h) and W1 (h x C) as views of the vector."""
-        return split(vector, self.matrices)
+        return split_vector(vector, self.matrices)
 
 
-def gcn(
+def run_gcn(
     weights: Sequence[Tensor],
     adjacency: Operator,
     features: FeatureMatrix,
@@ -80,9 +80,9 @@ def gcn(
     In training, when a stream is given, dropout acts on X and on H.
     """
     first, second = weights
-    values = dropped(features.values, dropout, stream)
+    values = drop_values(features.values, dropout, stream)
     hidden = torch.relu(adjacency @ features.matmul(first, values))
-    return hidden, adjacency @ (dropped(hidden, dropout, stream) @ second)
+    return hidden, adjacency @ (drop_values(hidden, dropout, stream) @ second)
 
 
 def sampled_gcn(
@@ -101,8 +101,8 @@ def sampled_gcn(
     outer, middle = sampled_rows(terms, nodes, fan_out[0], drawing)
     inner, inputs = sampled_rows(terms, middle, fan_out[1], drawing)
     own = features.at(inputs)
-    hidden = torch.relu(inner @ own.matmul(first, dropped(own.values, dropout, dropping)))
-    return outer @ (dropped(hidden, dropout, dropping) @ second)
+    hidden = torch.relu(inner @ own.matmul(first, drop_values(own.values, dropout, dropping)))
+    return outer @ (drop_values(hidden, dropout, dropping) @ second)
 
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> SparseMatrix:

@@ -29,7 +29,9 @@ def reference(model: nn.Module | Make) -> str:
     weights: two networks are never taken for one, and only this process can run it.
     """
     if isinstance(model, nn.Module):
-        return _register(type(model).__name__, _weights(model), lambda *_, **__: _copy(model))
+        return _register_module(
+            type(model).__name__, _weight_bytes(model), lambda *_, **__: _copy_model(model)
+        )
     if not callable(model):
         raise InputError(
             f"model: found {type(model).__name__}; wanted a torch.nn.Module, or a class or "
@@ -38,29 +40,31 @@ def reference(model: nn.Module | Make) -> str:
     module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
     if module != "__main__" and getattr(sys.modules.get(module), name, None) is model:
         return f"{module}.{name}"
-    return _register(getattr(model, "__name__", "network"), _source(model).encode(), model)
+    return _register_module(
+        getattr(model, "__name__", "network"), _source_text(model).encode(), model
+    )
 
 
-def _register(name: str, content: bytes, make: Make) -> str:
+def _register_module(name: str, content: bytes, make: Make) -> str:
     key = f"{name.strip('<>')}_{hashlib.sha256(content).hexdigest()[:12]}"
     _GIVEN[key] = make
     return f"{__name__}.{key}"
 
 
-def _copy(model: nn.Module) -> nn.Module:
+def _copy_model(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).cpu()
 
 
-def _weights(model: nn.Module) -> bytes:
+def _weight_bytes(model: nn.Module) -> bytes:
     """Return the weights and the source: the same class with other weights is another network."""
     buffer = io.BytesIO()
     for name, value in model.state_dict().items():
         buffer.write(f"{name}{tuple(value.shape)}{value.dtype}".encode())
         buffer.write(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return _source(type(model)).encode() + repr(model).encode() + buffer.getvalue()
+    return _source_text(type(model)).encode() + repr(model).encode() + buffer.getvalue()
 
 
-def _source(thing: Any) -> str:
+def _source_text(thing: Any) -> str:
     try:
         return inspect.getsource(thing)
     except (OSError, TypeError) as error:

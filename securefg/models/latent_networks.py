@@ -7,9 +7,9 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from securefg.foundation.streams import torch_stream
-from securefg.models.gat import attend, with_loops
+from securefg.models.gat import attend_neighbours, with_loops
 from securefg.models.gcn import normalized_adjacency
-from securefg.models.network import dropped, glorot
+from securefg.models.network import draw_glorot, drop_values
 from securefg.models.sparse import SparseMatrix
 
 
@@ -31,13 +31,13 @@ class LatentGcn:
         num_nodes, hidden, num_classes = sizes
         self._dropout, self._summed = dropout, summed
         self._adjacency = normalized_adjacency(edge_index, num_nodes).to(device)
-        weights = glorot(((hidden, num_classes),), torch_stream(seed, "weights"))
+        weights = draw_glorot(((hidden, num_classes),), torch_stream(seed, "weights"))
         self.parameters = [weights.view(hidden, num_classes).to(device).requires_grad_()]
 
     def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor:
         """Return class scores per node. Dropout acts where a stream is given."""
         hidden = torch.relu(received if self._summed else self._adjacency @ received)
-        hidden = dropped(hidden, self._dropout, stream)
+        hidden = drop_values(hidden, self._dropout, stream)
         scores: Tensor = self._adjacency @ (hidden @ self.parameters[0])
         return scores
 
@@ -66,7 +66,8 @@ class LatentGat:
         first, last = (heads, width // heads), (1, num_classes)
         shapes = [first, first, (width, num_classes), last, last]
         self.parameters = [
-            glorot((shape,), stream).view(shape).to(device).requires_grad_() for shape in shapes
+            draw_glorot((shape,), stream).view(shape).to(device).requires_grad_()
+            for shape in shapes
         ]
 
     def logits(self, received: Tensor, stream: torch.Generator | None = None) -> Tensor:
@@ -74,9 +75,11 @@ class LatentGat:
         target0, source0, weights, target1, source1 = self.parameters
         rate = 0.0 if stream is None else self._dropout
         per_head = received.view(len(received), self._heads, -1)
-        hidden = elu(attend(per_head, target0, source0, self._edges, rate, stream).flatten(1))
-        scores = (dropped(hidden, rate, stream) @ weights)[:, None]
-        return attend(scores, target1, source1, self._edges, rate, stream)[:, 0]
+        hidden = elu(
+            attend_neighbours(per_head, target0, source0, self._edges, rate, stream).flatten(1)
+        )
+        scores = (drop_values(hidden, rate, stream) @ weights)[:, None]
+        return attend_neighbours(scores, target1, source1, self._edges, rate, stream)[:, 0]
 
 
 class Smoothness:
@@ -86,14 +89,14 @@ class Smoothness:
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int, device: torch.device) -> None:
-        self._laplacian = _laplacian(edge_index, num_nodes).to(device)
+        self._laplacian = _directed_laplacian(edge_index, num_nodes).to(device)
         self._num_edges = max(edge_index.shape[1], 1)
 
     def __call__(self, latents: Tensor) -> Tensor:
         return (latents * (self._laplacian @ latents)).sum() / self._num_edges
 
 
-def _laplacian(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
+def _directed_laplacian(edge_index: Tensor, num_nodes: int) -> SparseMatrix:
     """Return D_out + D_in - A - A^T. An edge from a node to itself adds nothing."""
     is_loop = edge_index[0] == edge_index[1]
     if bool(is_loop.any()):

@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 from securefg.data.graph import Split
 from securefg.data.shard import Shard
 from securefg.foundation.streams import uniform_at
-from securefg.models.classifiers import mlp
-from securefg.models.network import Shapes, split
+from securefg.models.classifiers import run_mlp
+from securefg.models.network import Shapes, split_vector
 from securefg.models.optimizers import Sgd
 
 
@@ -80,7 +80,7 @@ class TrainingSet:
     present: Tensor
     places: NDArray[np.int64]
 
-    def batches(self, size: int | None, count: int, *stream: str | int) -> Iterator[Tensor]:
+    def draw_batches(self, size: int | None, count: int, *stream: str | int) -> Iterator[Tensor]:
         """Yield `count` batches (n, size): which samples each client takes, without replacement."""
         seed, *names = stream
         padding = (~self.present).cpu().numpy()
@@ -102,19 +102,19 @@ def local_sgd(
 
     A step is w -= lr (g + decay w) with g the gradient of the batch's mean cross-entropy.
     """
-    weights = tuple(w.contiguous().clone().requires_grad_() for w in split(vectors, shapes))
+    weights = tuple(w.contiguous().clone().requires_grad_() for w in split_vector(vectors, shapes))
     sgd = Sgd(weights, [weight_decay] * len(weights), lr)
     for batch in batches:
-        sgd.step(torch.autograd.grad(_loss(weights, samples, batch), weights))
+        sgd.step(torch.autograd.grad(_batch_loss(weights, samples, batch), weights))
     trained = torch.cat([w.detach().flatten(1) for w in weights], 1)
     return torch.where(samples.present.any(1, keepdim=True), trained, vectors)
 
 
-def _loss(weights: Sequence[Tensor], samples: TrainingSet, batch: Tensor) -> Tensor:
+def _batch_loss(weights: Sequence[Tensor], samples: TrainingSet, batch: Tensor) -> Tensor:
     """Return the sum over the clients of their batch's mean: no client's gradient touches
     another's."""
     index = batch[..., None].expand(-1, -1, samples.inputs.shape[2])
-    logits = mlp(weights, samples.inputs.gather(1, index))
+    logits = run_mlp(weights, samples.inputs.gather(1, index))
     labels = samples.labels.gather(1, batch)  # -1 in the padding of a client without labels
     losses = cross_entropy(logits.mT, labels, reduction="none", ignore_index=-1)
     present = samples.present.gather(1, batch)

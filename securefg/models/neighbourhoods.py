@@ -76,7 +76,7 @@ class Neighbourhoods:
         return int(found.exposed.sum())
 
 
-def spread(latents: Tensor, whose: Tensor, weight: Tensor, num_sums: int) -> Tensor:
+def spread_latents(latents: Tensor, whose: Tensor, weight: Tensor, num_sums: int) -> Tensor:
     """Return every node's contribution to all sums, (n, sums, q): zero where it is in none."""
     out = latents.new_zeros(len(latents), num_sums, latents.shape[1])
     node, place = (whose >= 0).nonzero(as_tuple=True)

@@ -29,7 +29,7 @@ class Network(ABC):
         """Return class scores of every node, (N, C). Dropout acts when a stream is given."""
 
 
-def split(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
+def split_vector(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
     """Return the matrices that a vector (or every row of a batch of vectors) holds, as views."""
     parts = torch.split(vector, [rows * columns for rows, columns in shapes], dim=-1)
     batch = vector.shape[:-1]
@@ -61,10 +61,10 @@ class TwoLayers:
 
     def initial(self, stream: torch.Generator) -> Tensor:
         """Return Glorot-uniform weights, as one vector."""
-        return glorot(self.matrices, stream)
+        return draw_glorot(self.matrices, stream)
 
 
-def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
+def draw_glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
     """Return Glorot-uniform matrices, one after the other, as one vector."""
     drawn = [
         (2 * torch.rand(rows * columns, generator=stream) - 1) * math.sqrt(6 / (rows + columns))
@@ -73,7 +73,7 @@ def glorot(shapes: Shapes, stream: torch.Generator) -> Tensor:
     return torch.cat(drawn)
 
 
-def dropped(values: Tensor, dropout: float, stream: torch.Generator | None) -> Tensor:
+def drop_values(values: Tensor, dropout: float, stream: torch.Generator | None) -> Tensor:
     """Return the values with entries set to zero with probability `dropout`, if a stream is
     given."""
     return values if stream is None else values * keep_mask(values.shape, dropout, stream)

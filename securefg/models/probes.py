@@ -43,7 +43,7 @@ def held_out_f1(
     nodes. A client whose nodes cannot be fitted or scored has no F1."""
     rows, classes = embedding.cpu().numpy(), labels.cpu().numpy()
     fit, score = train.cpu().nonzero()[:, 0].numpy(), test.cpu().nonzero()[:, 0].numpy()
-    return _f1(rows, classes, [(fit, score)], seed)
+    return _f1_scores(rows, classes, [(fit, score)], seed)
 
 
 def cross_validated_f1(
@@ -62,10 +62,10 @@ def cross_validated_f1(
     with warnings.catch_warnings():
         # A class with fewer members than folds is missing from some of them.
         warnings.simplefilter("ignore", UserWarning)
-        return _f1(rows, classes, list(folds.split(rows, classes)), seed)
+        return _f1_scores(rows, classes, list(folds.split(rows, classes)), seed)
 
 
-def _f1(
+def _f1_scores(
     rows: NDArray[np.float32],
     classes: Integers,
     folds: list[tuple[Integers, Integers]],

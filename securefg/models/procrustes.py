@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+def find_rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return W = U V^T from the SVD of source^T target: the orthogonal W that brings source W
     nearest to target, row for row (Schönemann 1966). Rows may be weighted."""
     weighted = target if weights is None else target * weights[:, None]
@@ -19,16 +19,16 @@ def rotation(source: Tensor, target: Tensor, weights: Tensor | None = None) -> T
     return found.to(source.dtype)
 
 
-def aligned(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
+def align_rows(source: Tensor, target: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return `source` rotated onto `target`."""
-    return source @ rotation(source, target, weights)
+    return source @ find_rotation(source, target, weights)
 
 
 def alignment_precision(matrices: Sequence[Tensor], ks: Sequence[int]) -> dict[int, float]:
     """Share of rows whose own counterpart is among the k nearest after alignment: the mean over
     all ordered pairs of matrices."""
     ranks = [
-        _ranks(aligned(source, target), target)
+        _counterpart_ranks(align_rows(source, target), target)
         for i, source in enumerate(matrices)
         for j, target in enumerate(matrices)
         if i != j
@@ -36,13 +36,13 @@ def alignment_precision(matrices: Sequence[Tensor], ks: Sequence[int]) -> dict[i
     return {k: float((torch.cat(ranks) < k).double().mean()) for k in ks} if ranks else {}
 
 
-def _ranks(source: Tensor, target: Tensor) -> Tensor:
+def _counterpart_ranks(source: Tensor, target: Tensor) -> Tensor:
     """Return for every row how many rows of the target are nearer than its own counterpart."""
     distances = torch.cdist(source, target)
     return (distances < distances.diagonal()[:, None]).sum(1)
 
 
-def rotated(rows: Tensor, by: Tensor) -> Tensor:
+def rotate_rows(rows: Tensor, by: Tensor) -> Tensor:
     """Return rows of one or more blocks of d columns, every block times the d x d matrix."""
     dim = len(by)
     turned: Tensor = rows.reshape(len(rows), -1, dim) @ by
@@ -57,7 +57,7 @@ def mean_seen_by(
     Rows are weighted, (n,) and (K, n). A row in which nobody has a say stays own's. The first `dim`
     columns find the rotation, and every block of `dim` columns follows it.
     """
-    turned = [rotated(rows, rotation(rows[:, :dim], own[:, :dim])) for rows in others]
+    turned = [rotate_rows(rows, find_rotation(rows[:, :dim], own[:, :dim])) for rows in others]
     total = own_weights + weights.sum(0)
     terms = zip(turned, weights, strict=True)
     mean = own * own_weights[:, None] + sum(rows * w[:, None] for rows, w in terms)

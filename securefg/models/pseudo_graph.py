@@ -91,7 +91,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.is_approximate:
-            faiss()
+            import_faiss()
 
     @property
     def is_approximate(self) -> bool:
@@ -136,7 +136,7 @@ def build_nearly(embeddings: Tensor, num_neighbors: int, seed: int) -> tuple[Pse
     totals = values.new_zeros(len(embeddings)).index_add_(0, row, values)
     counts = torch.bincount(row, minlength=len(embeddings))
     graph = PseudoGraph(counts.int(), column.int(), values / totals[row])
-    return graph, recall(embeddings, found)
+    return graph, search_recall(embeddings, found)
 
 
 def _inner_products(embeddings: Tensor, columns: Tensor) -> Tensor:
@@ -153,19 +153,19 @@ def _top_rows(similar: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
     index."""
     threshold = _kth_largest(similar, kept).clamp_min(torch.finfo(similar.dtype).tiny)
     chosen = similar >= threshold
-    row, column = _places(chosen)
+    row, column = _true_places(chosen)
     counts = torch.bincount(row, minlength=len(similar))
     crowded = counts > kept
     if bool(crowded.any()):
         chosen[crowded] = _break_ties(similar[crowded], threshold[crowded], kept)
-        row, column = _places(chosen)
+        row, column = _true_places(chosen)
         counts = torch.bincount(row, minlength=len(similar))
     values = similar[row, column]
     totals = values.new_zeros(len(similar)).index_add_(0, row, values)
     return counts.int(), column.int(), values / totals[row]
 
 
-def _places(chosen: Tensor) -> tuple[Tensor, Tensor]:
+def _true_places(chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the true entries. On the CPU NumPy finds them faster."""
     if chosen.device.type != "cpu":
         row, column = chosen.nonzero(as_tuple=True)
@@ -190,7 +190,9 @@ def _break_ties(similar: Tensor, threshold: Tensor, kept: int) -> Tensor:
     return above | (equal & (equal.cumsum(1) <= room))
 
 
-def projected(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree) -> SparseMatrix:
+def project_graph(
+    graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree
+) -> SparseMatrix:
     """Return scale * D^-1/2 A^(k) D^-1/2 with A^(k) the pseudo graph among `node_ids`, which
     ascend.
 
@@ -200,11 +202,13 @@ def projected(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree
         "pseudo graph",
         (graph.counts, graph.columns, graph.values, node_ids),
         (scale, degree),
-        lambda: _project(graph, node_ids, scale, degree),
+        lambda: _project_uncached(graph, node_ids, scale, degree),
     )
 
 
-def _project(graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree) -> SparseMatrix:
+def _project_uncached(
+    graph: PseudoGraph, node_ids: Tensor, scale: float, degree: Degree
+) -> SparseMatrix:
     count = len(node_ids)
     local = torch.full((len(graph.counts),), -1, dtype=torch.int32, device=node_ids.device)
     local[node_ids] = torch.arange(count, dtype=torch.int32, device=node_ids.device)
@@ -223,7 +227,7 @@ ROWS_PER_CLUSTER = 39  # fewer, and faiss warns that its clusters are poor
 CHECKED_ROWS = 256
 
 
-def faiss() -> ModuleType:
+def import_faiss() -> ModuleType:
     """Import the optional package. Raise `ConfigError` if it is missing."""
     try:
         return importlib.import_module("faiss")
@@ -237,7 +241,7 @@ def faiss() -> ModuleType:
 def near_rows(rows: Tensor, count: int, seed: int) -> Tensor:
     """Return for every row the numbers of up to `count` rows, itself included, by largest inner
     product, and -1 if fewer were found. Rows that are not finite are taken for zero."""
-    library = faiss()
+    library = import_faiss()
     library.omp_set_num_threads(torch.get_num_threads())
     points, queries = _one_length(rows)
     width = points.shape[1]
@@ -263,7 +267,7 @@ def _one_length(rows: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return points.numpy(), queries.numpy()
 
 
-def recall(rows: Tensor, found: Tensor) -> float:
+def search_recall(rows: Tensor, found: Tensor) -> float:
     """Return the share of the true neighbours, those of positive inner product, that a search
     found.
 

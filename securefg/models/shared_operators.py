@@ -31,7 +31,7 @@ class _Kept:
 
     def is_made_of(self, inputs: tuple[Tensor, ...], settings: tuple[object, ...]) -> bool:
         """Return whether the same tensors would give the same operator."""
-        if settings != self.settings or self.versions != _versions(self.inputs):
+        if settings != self.settings or self.versions != _tensor_versions(self.inputs):
             return False
         return all(map(_are_equal, inputs, self.inputs))
 
@@ -64,7 +64,7 @@ class SharedOperators:
             if one.is_made_of(inputs, settings):
                 found: Made = one.made
                 return found
-        new = _Kept(inputs, _versions(inputs), settings, make())
+        new = _Kept(inputs, _tensor_versions(inputs), settings, make())
         self._kept[kind] = (*kept[: KEPT - 1], new)
         return new.made  # type: ignore[no-any-return]
 
@@ -86,7 +86,7 @@ def share_operator(
     return make() if active is None else active.find_or_make(kind, inputs, settings, make)
 
 
-def _versions(inputs: tuple[Tensor, ...]) -> tuple[int, ...]:
+def _tensor_versions(inputs: tuple[Tensor, ...]) -> tuple[int, ...]:
     return tuple(tensor._version for tensor in inputs)
 
 

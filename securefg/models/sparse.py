@@ -40,7 +40,7 @@ class SparseMatrix:
         cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
     ) -> SparseMatrix:
         """Return the matrix of entries sorted by row, then column, with no two at one place."""
-        return cls(pointers(row, shape[0]), column.int(), values, shape)
+        return cls(row_pointers(row, shape[0]), column.int(), values, shape)
 
     @classmethod
     def from_entries(
@@ -68,7 +68,7 @@ class SparseMatrix:
     @cached_property
     def rows_transposed(self) -> Tensor:
         """Return where the entries of every column begin in the transpose's CSR."""
-        return pointers(self.columns, self.shape[1])
+        return row_pointers(self.columns, self.shape[1])
 
     @cached_property
     def columns_transposed(self) -> Tensor:
@@ -84,7 +84,7 @@ class SparseMatrix:
     @cached_property
     def csr(self) -> Tensor:
         """Return M as PyTorch's own tensor."""
-        return csr(self.rows, self.columns, self.values, self.shape)
+        return make_csr(self.rows, self.columns, self.values, self.shape)
 
     @cached_property
     def csr_transposed(self) -> Tensor:
@@ -93,7 +93,7 @@ class SparseMatrix:
 
     def transposed(self, values: Tensor) -> Tensor:
         """Return the transpose of the pattern with these values, in the order of its own CSR."""
-        return csr(self.rows_transposed, self.columns_transposed, values, self.shape[::-1])
+        return make_csr(self.rows_transposed, self.columns_transposed, values, self.shape[::-1])
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.matmul(dense, self.values)
@@ -107,17 +107,17 @@ class SparseMatrix:
         down."""
         if values is None or values is self.values:
             return self.csr @ dense
-        return csr(self.rows, self.columns, values, self.shape) @ dense
+        return make_csr(self.rows, self.columns, values, self.shape) @ dense
 
     def product_transposed(self, dense: Tensor, values: Tensor | None = None) -> Tensor:
         """Return the product with the transpose of the matrix that `product` multiplies by."""
         if values is None or values is self.values:
             return self.csr_transposed @ dense
         if dense.device.type == "cpu":
-            return self._scatter(dense, values)
+            return self._scatter_product(dense, values)
         return self.transposed(values.index_select(0, self.to_transposed)) @ dense
 
-    def _scatter(self, dense: Tensor, values: Tensor) -> Tensor:
+    def _scatter_product(self, dense: Tensor, values: Tensor) -> Tensor:
         """Return the transposed product from the CSR of M itself: no value is moved first."""
         transposed = copy(self._csc_transposed)  # other threads may multiply by other values
         transposed.data = values.detach().numpy()
@@ -199,12 +199,12 @@ class _Product(torch.autograd.Function):
         return None, None, matrix.product_transposed(gradient, ctx.values)
 
 
-def csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+def make_csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return PyTorch's own tensor over these parts, unchecked."""
     return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
 
 
-def pointers(rows: Tensor, num_rows: int) -> Tensor:
+def row_pointers(rows: Tensor, num_rows: int) -> Tensor:
     """Return where every row's entries begin, when entries are sorted by row."""
     counts = torch.bincount(rows, minlength=num_rows)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)]).int()
@@ -220,7 +220,7 @@ class Drawn:
     factors: Tensor
 
 
-def draw(starts: Tensor, rows: Tensor, fan_out: int, stream: torch.Generator) -> Drawn:
+def draw_entries(starts: Tensor, rows: Tensor, fan_out: int, stream: torch.Generator) -> Drawn:
     """Return at most `fan_out` entries of every row, and all of them if there are no more.
 
     A row's entries are cut into `fan_out` equal stretches, and one is drawn from each, so every
@@ -243,7 +243,7 @@ def sampled_rows(
 ) -> tuple[SparseMatrix, Tensor]:
     """Return rows of a sum of matrices, each sampled with its expectation kept, and the numbers of
     the columns that are left: E[sampled @ H[columns]] = (sum of terms @ H)[rows]."""
-    drawn = [draw(term.rows, rows, fan_out, stream) for term in terms]
+    drawn = [draw_entries(term.rows, rows, fan_out, stream) for term in terms]
     parts = list(zip(terms, drawn, strict=True))
     row = torch.cat([d.rows for d in drawn])
     column = torch.cat([term.columns[d.places].long() for term, d in parts])
@@ -265,9 +265,9 @@ class Incoming:
     def of(cls, edge_index: Tensor, num_nodes: int) -> Incoming:
         """Return the edges by target, from (2, E) edges in any order."""
         order = torch.argsort(edge_index[1], stable=True)
-        return cls(pointers(edge_index[1], num_nodes), edge_index[0][order])
+        return cls(row_pointers(edge_index[1], num_nodes), edge_index[0][order])
 
-    def around(
+    def edges_around(
         self, nodes: Tensor, fan_out: Sequence[int], stream: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Return a subgraph: `nodes`, then those drawn hop by hop, and the drawn edges among
@@ -276,7 +276,7 @@ class Incoming:
         local[nodes] = torch.arange(len(nodes), device=nodes.device)
         known, frontier, edges = nodes, nodes, []
         for count in fan_out:
-            drawn = draw(self.starts, frontier, count, stream)
+            drawn = draw_entries(self.starts, frontier, count, stream)
             source, target = self.sources[drawn.places], frontier[drawn.rows]
             frontier = torch.unique(source[local[source] < 0])
             local[frontier] = torch.arange(len(frontier), device=nodes.device) + len(known)
@@ -286,7 +286,7 @@ class Incoming:
         return known, torch.stack([pairs // len(local), pairs % len(local)])
 
 
-def batches(count: int, size: int, stream: torch.Generator) -> Iterator[Tensor]:
+def draw_batches(count: int, size: int, stream: torch.Generator) -> Iterator[Tensor]:
     """Yield the numbers 0 to count - 1 in random order, `size` at a time."""
     order = torch.randperm(count, generator=stream, device=stream.device)
     return iter(torch.split(order, size))

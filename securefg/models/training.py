@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.models.gcn import GcnShape, Operator, sampled_gcn
-from securefg.models.network import Network, Shapes, keep_mask, split
+from securefg.models.network import Network, Shapes, keep_mask, split_vector
 from securefg.models.optimizers import Adam, Sgd
-from securefg.models.sparse import FeatureMatrix, SparseMatrix, batches
+from securefg.models.sparse import FeatureMatrix, SparseMatrix, draw_batches
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.methods import NeighborSampling, Optimizer
 
@@ -53,7 +53,7 @@ def gcn_gradients(
     values = features.values * keep_mask(features.values.shape, dropout, stream)
     hidden = adjacency.product(features.product(first, values)).relu_()
     thinned = hidden.mul_(keep_mask(hidden.shape, dropout, stream))
-    by_logits = labelled.slope(labelled.rows.product(thinned @ second))
+    by_logits = labelled.loss_slope(labelled.rows.product(thinned @ second))
     by_mixed = labelled.rows.product_transposed(by_logits)
     # An entry of `thinned` is positive only where both ReLU and dropout let it pass.
     passed = torch.ops.aten.threshold_backward(by_mixed @ second.T, thinned, 0)
@@ -74,7 +74,7 @@ class Trained:
         optimizer: Optimizer = "adam",
     ) -> None:
         self._shapes = shapes
-        self.weights = tuple(w.clone().requires_grad_() for w in split(vector, shapes))
+        self.weights = tuple(w.clone().requires_grad_() for w in split_vector(vector, shapes))
         self._optimizer = (Adam if optimizer == "adam" else Sgd)(self.weights, decays, lr)
 
     def vector(self) -> Tensor:
@@ -92,7 +92,7 @@ class Trained:
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from a stored state."""
-        stored = split(state["weights"], self._shapes)
+        stored = split_vector(state["weights"], self._shapes)
         for own, given in zip(self.weights, stored, strict=True):
             own.copy_(given)
         self._optimizer.restore(state)
@@ -168,7 +168,7 @@ class Labelled:
         slopes = [target.slope_by_scores(num_classes) for target in targets]
         return cls(adjacency.at(nodes), torch.cat(slopes))
 
-    def slope(self, logits: Tensor) -> Tensor:
+    def loss_slope(self, logits: Tensor) -> Tensor:
         """Return the gradient of the loss by the logits of the rows: factor / n (softmax - 1)."""
         scores = logits.log_softmax(-1)
         return torch._log_softmax_backward_data(self.by_scores, scores, 1, scores.dtype)
@@ -227,7 +227,7 @@ class GcnTrainer(Trained):
         shares = [t.factor / len(t.nodes) * torch.ones_like(t.nodes).float() for t in present]
         factors = len(nodes) * torch.cat(shares)
         for _ in range(epochs):
-            for batch in batches(len(nodes), sampling.batch_size, streams[0]):
+            for batch in draw_batches(len(nodes), sampling.batch_size, streams[0]):
                 logits = sampled_gcn(
                     self.weights, terms, features, nodes[batch], sampling.fan_out, dropout, streams
                 )

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from securefg.models.network import Shapes, TwoLayers, split
+from securefg.models.network import Shapes, TwoLayers, split_vector
 
 
 class Layers(NamedTuple):
@@ -52,7 +52,7 @@ class MlpShape(TwoLayers):
 
     def split(self, vector: Tensor) -> Layers:
         """Return both layers as views of the vector."""
-        return Layers(*split(vector, self.matrices))
+        return Layers(*split_vector(vector, self.matrices))
 
 
 def each_by(rows: Tensor, matrix: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def each_by(rows: Tensor, matrix: Tensor) -> Tensor:
     return torch.bmm(rows, matrix.expand(len(rows), -1, -1))
 
 
-def mlp(layers: Layers, samples: Tensor) -> Tensor:
+def run_mlp(layers: Layers, samples: Tensor) -> Tensor:
     """Return h for every sample: (n, S, d) to (n, S, C)."""
     return each_by(torch.relu(each_by(samples, layers.first.T)), layers.second.T)
 
@@ -141,18 +141,18 @@ class LocalSgd:
         A batch is (n, B), which of its samples each client takes, or None for all of them.
         """
         for batch in batches:
-            self._step(batch)
+            self._take_step(batch)
         x, slope = self._samples.inputs, self._around.slope
         first = self._s * self._start.first - self._v.mT @ x
         if slope is not None:
             first -= self._u.mT * slope[..., :-1]
         return torch.cat([first.flatten(1), self._second.flatten(1)], dim=1)
 
-    def _step(self, batch: Tensor | None) -> None:
+    def _take_step(self, batch: Tensor | None) -> None:
         lr, kept, slope = self._lr, self._kept, self._around.slope
-        before = _chosen(self._before_activation(), batch)
+        before = _chosen_rows(self._before_activation(), batch)
         hidden = torch.relu(before)
-        error = self._error(hidden, _chosen(self._samples.targets, batch))
+        error = self._output_error(hidden, _chosen_rows(self._samples.targets, batch))
         back = (self._own * lr) * (error @ self._second) * (before > 0)
         by_second = self._own * (error.mT @ hidden)
         self._s, self._u, self._v = kept * self._s, kept * self._u, kept * self._v
@@ -171,13 +171,13 @@ class LocalSgd:
         before = self._s * self._before - self._kernel @ self._v
         return before if self._through is None else before - self._through * self._u
 
-    def _error(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def _output_error(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Return (y_hat - y) / B."""
         logits = self._own * (hidden @ self._second.mT) + self._around.context[:, None]
         return (torch.softmax(logits, -1) - targets) / targets.shape[1]
 
 
-def _chosen(rows: Tensor, batch: Tensor | None) -> Tensor:
+def _chosen_rows(rows: Tensor, batch: Tensor | None) -> Tensor:
     if batch is None:
         return rows
     return rows.gather(1, batch[..., None].expand(-1, -1, rows.shape[2]))

@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 1 << 16
 def shared_weights(num_features: int, width: int, seed: int) -> Tensor:
     """Return one Glorot-uniform matrix, which every host draws alike."""
     uniform = torch.rand(num_features, width, generator=torch_stream(seed, "weights"))
-    return (2 * uniform - 1) * _bound(num_features, width)
+    return (2 * uniform - 1) * _glorot_bound(num_features, width)
 
 
 def shared_rows(features: SparseFeatures, width: int, seed: int) -> Tensor:
@@ -36,11 +36,11 @@ def private_rows(
         some = slice(first, first + ROWS_AT_ONCE)
         places = row[some].numpy()[:, None] * width + np.arange(width)
         uniform = torch.from_numpy(uniform_at(places, seed, "weights"))
-        rows[some] = (2 * uniform - 1) * _bound(features.num_columns, width)
+        rows[some] = (2 * uniform - 1) * _glorot_bound(features.num_columns, width)
     return rows.to(features.values.device)
 
 
-def _bound(num_features: int, width: int) -> float:
+def _glorot_bound(num_features: int, width: int) -> float:
     """Return Glorot's bound. The heads of a GAT are drawn as one wide matrix, as in its published
     code."""
     return float((6 / (num_features + width)) ** 0.5)

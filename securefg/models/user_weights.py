@@ -113,20 +113,22 @@ class UserRows(_UserAdam):
         self.steps[users] += 1
         spread = gradients.new_zeros(self._num_users, gradients.shape[1])
         spread[users] = gradients
-        size, floor = self._corrections(gradients.dtype)
+        size, floor = self._adam_corrections(gradients.dtype)
         if len(users) == self._num_users:
-            for rows in self._stretches(len(self.weights)):
+            for rows in self._row_stretches(len(self.weights)):
                 held = (self.weights[rows], self.first[rows], self.second[rows])
-                self._adam(*held, self._x[rows], self._owner[rows], spread, size, floor)
+                self._adam_stretch(*held, self._x[rows], self._owner[rows], spread, size, floor)
             return
         chosen = self._rows_of(users)
-        for part in self._stretches(len(chosen)):
+        for part in self._row_stretches(len(chosen)):
             scattered = chosen[part]
             taken = (self.weights[scattered], self.first[scattered], self.second[scattered])
-            self._adam(*taken, self._x[scattered], self._owner[scattered], spread, size, floor)
+            self._adam_stretch(
+                *taken, self._x[scattered], self._owner[scattered], spread, size, floor
+            )
             self.weights[scattered], self.first[scattered], self.second[scattered] = taken
 
-    def _adam(
+    def _adam_stretch(
         self,
         w: Tensor,
         m: Tensor,
@@ -141,15 +143,15 @@ class UserRows(_UserAdam):
         g = spread.index_select(0, owner).mul_(x).add_(w, alpha=self._decay)
         m.lerp_(g, 1 - BETAS[0])
         v.mul_(BETAS[1]).addcmul_(g, g, value=1 - BETAS[1])
-        torch.sqrt(v, out=g).add_(_of(owner, floor))
-        w.sub_(torch.div(m, g, out=g).mul_(_of(owner, size)))
+        torch.sqrt(v, out=g).add_(_owner_rows(owner, floor))
+        w.sub_(torch.div(m, g, out=g).mul_(_owner_rows(owner, size)))
 
     def _rows_of(self, users: Tensor) -> Tensor:
         chosen = torch.zeros(self._num_users, dtype=torch.bool, device=users.device)
         chosen[users] = True
         return chosen[self._owner].nonzero().flatten()
 
-    def _corrections(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _adam_corrections(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return lr m_hat / (sqrt(v_hat) + eps) = size m / (sqrt(v) + floor), where, at a user's
         step t, root = sqrt(1 - b2^t), size = lr root / (1 - b1^t) and floor = eps root.
 
@@ -162,11 +164,11 @@ class UserRows(_UserAdam):
         return size.to(dtype)[:, None], (EPS * root).to(dtype)[:, None]
 
     @staticmethod
-    def _stretches(length: int) -> Iterator[slice]:
+    def _row_stretches(length: int) -> Iterator[slice]:
         return (slice(i, i + ROWS_AT_ONCE) for i in range(0, length, ROWS_AT_ONCE))
 
 
-def _of(owner: Tensor, table: Tensor) -> Tensor:
+def _owner_rows(owner: Tensor, table: Tensor) -> Tensor:
     """Return the owners' rows of a table, or its only row for all: the same numbers either way."""
     return table if len(table) == 1 else table.index_select(0, owner)
 
@@ -198,9 +200,9 @@ class UserMatrices(_UserAdam):
         at_once = max(1, NUMBERS_AT_ONCE // self.weights[0].numel())
         for first in range(0, len(users), at_once):
             some = slice(first, first + at_once)
-            self._adam(users[some], gradients[some])
+            self._adam_step(users[some], gradients[some])
 
-    def _adam(self, users: Tensor, gradients: Tensor) -> None:
+    def _adam_step(self, users: Tensor, gradients: Tensor) -> None:
         w, m, v = self.weights[users], self.first[users], self.second[users]
         g = (self._x[users][:, :, None] * gradients[:, None]).add_(w, alpha=self._decay)
         m.lerp_(g, 1 - BETAS[0])

@@ -184,7 +184,9 @@ def claim(
         epsilon=math.inf if because or given else epsilon,
         delta=delta,
         because=tuple(sorted(because)),
-        relation=_relation([m for p in profiles for m, count in p.items() if count], unit),
+        relation=_narrowest_relation(
+            [m for p in profiles for m, count in p.items() if count], unit
+        ),
         holders=1 if population is None else population.holders(unit),
         num_units=None if population is None else population.count(unit),
         given=given,
@@ -199,7 +201,7 @@ def _most_of_each(profiles: list[dict[Mechanism, int]]) -> dict[Mechanism, int]:
     return most
 
 
-def _relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
+def _narrowest_relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
     """Return the narrowest relation of all releases, because no claim may say more than each of
     them."""
     if unit in GRAPH_UNITS:
@@ -209,7 +211,7 @@ def _relation(mechanisms: list[Mechanism], unit: Unit) -> Relation:
     return "zeroed out" if any(m.adjacency == "zero_out" for m in noisy) else "replaced"
 
 
-def claims(
+def claim_units(
     ledger: Ledger,
     delta: float,
     accountant: Accountant = tightest,
@@ -226,7 +228,9 @@ def claims(
     return [claim(profiles, unit, delta, accountant, population) for unit in units]
 
 
-def calibrate(planned: dict[Mechanism, int], unit: Unit, delta: float, target: float) -> float:
+def calibrate_noise(
+    planned: dict[Mechanism, int], unit: Unit, delta: float, target: float
+) -> float:
     """Return the common noise multiplier with which the planned releases cost `target` epsilon.
 
     `planned` gives the releases at noise multiplier 1.

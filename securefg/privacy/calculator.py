@@ -121,7 +121,7 @@ def find_noise(
 
     def excess(log_noise: float) -> float:
         noisy = replace(plan, noise_sd=clip * math.exp(log_noise))
-        return tightest(_releases(noisy, unit), delta) - target
+        return tightest(_gaussian_releases(noisy, unit), delta) - target
 
     low, high = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     if excess(low) < 0 or excess(high) > 0:
@@ -139,10 +139,10 @@ def unit_epsilon(plan: NoisePlan, unit: CalculatedUnit) -> UnitEpsilon:
     """Return one unit's epsilon under a plan."""
     return UnitEpsilon(
         unit,
-        tightest(_releases(plan, unit), plan.delta),
+        tightest(_gaussian_releases(plan, unit), plan.delta),
         plan.delta,
-        _relation(plan, unit),
-        _assumptions(plan, unit),
+        _unit_relation(plan, unit),
+        _list_assumptions(plan, unit),
     )
 
 
@@ -152,7 +152,7 @@ def round_up(value: float) -> float:
     return float(f"{math.ceil(value / unit - 1e-9) * unit:.{DIGITS}g}")
 
 
-def _releases(plan: NoisePlan, unit: CalculatedUnit) -> Composition:
+def _gaussian_releases(plan: NoisePlan, unit: CalculatedUnit) -> Composition:
     """Return the Gaussian releases that meet one unit."""
     times = plan.holders if unit == "node" else 1
     if plan.batch is not None:
@@ -170,13 +170,13 @@ def _training_steps(plan: NoisePlan, batch: int, unit: CalculatedUnit, times: in
     return (Step(multiplier, count * times, batch / plan.nodes),)
 
 
-def _relation(plan: NoisePlan, unit: CalculatedUnit) -> str:
+def _unit_relation(plan: NoisePlan, unit: CalculatedUnit) -> str:
     if plan.batch is not None:
         return "all its samples removed or added" if unit == "client" else "removed or added"
     return "removed" if unit == "client" and plan.neighbours == "remove" else "replaced or removed"
 
 
-def _assumptions(plan: NoisePlan, unit: CalculatedUnit) -> tuple[str, ...]:
+def _list_assumptions(plan: NoisePlan, unit: CalculatedUnit) -> tuple[str, ...]:
     said = [GAUSSIAN, ALL_LEAVES]
     if plan.batch is not None and unit != "client":
         said += [

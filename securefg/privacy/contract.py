@@ -34,9 +34,9 @@ def settle_rule(asked: Asked, key: str) -> Defence:
     _check_class(found, key)
     rule = found.settle(asked)
     if not isinstance(rule, found):
-        raise _refused(key, f"{type(rule).__name__} from settle", found.__name__)
+        raise _refused_setting(key, f"{type(rule).__name__} from settle", found.__name__)
     if rule.noise_in == "training":
-        raise _refused(key, "a defence inside training", "one for uploads")
+        raise _refused_setting(key, "a defence inside training", "one for uploads")
     return rule
 
 
@@ -45,23 +45,29 @@ def _check_class(found: type[Defence], key: str) -> None:
     for base, names in _FINAL.items():
         for name in names:
             if issubclass(found, base) and getattr(found, name) is not getattr(base, name):
-                raise _refused(key, f"{found.__name__}.{name}", f"that of {base.__name__}")
+                raise _refused_setting(key, f"{found.__name__}.{name}", f"that of {base.__name__}")
     if not isinstance(found.name, str) or not re.fullmatch(r"[\w.-]+", found.name):
-        raise _refused(key, f"{found.__name__}.name {found.name!r}", "letters, digits, _ . -")
+        raise _refused_setting(
+            key, f"{found.__name__}.name {found.name!r}", "letters, digits, _ . -"
+        )
     if (found.noise_in == "upload") is not is_noisy:
         right = "upload" if is_noisy else "a NoisyUpload for upload"
-        raise _refused(key, f"{found.__name__}.noise_in {found.noise_in!r}", right)
+        raise _refused_setting(key, f"{found.__name__}.noise_in {found.noise_in!r}", right)
     if found.noise_in not in ("nowhere", "upload", "training"):
-        raise _refused(key, f"{found.__name__}.noise_in {found.noise_in!r}", "upload or nowhere")
+        raise _refused_setting(
+            key, f"{found.__name__}.noise_in {found.noise_in!r}", "upload or nowhere"
+        )
     if found.accounting not in get_args(Accounting):
         allowed = " or ".join(get_args(Accounting))
-        raise _refused(key, f"{found.__name__}.accounting {found.accounting!r}", allowed)
+        raise _refused_setting(key, f"{found.__name__}.accounting {found.accounting!r}", allowed)
     for name in ("needs_masks", "rounds_at_random"):
         if not isinstance(getattr(found, name), bool):
-            raise _refused(key, f"{found.__name__}.{name} {getattr(found, name)!r}", "True, False")
+            raise _refused_setting(
+                key, f"{found.__name__}.{name} {getattr(found, name)!r}", "True, False"
+            )
 
 
-def _refused(key: str, found: str, expected: str) -> ConfigError:
+def _refused_setting(key: str, found: str, expected: str) -> ConfigError:
     return ConfigError(f"{key}: found {found}; expected {expected}; correct the defence")
 
 
@@ -79,39 +85,43 @@ def check_law(rule: Defence, field: str, shape: torch.Size) -> None:
             f"{field}: {rule.name}.law failed: {type(error).__name__}: {error}; correct the defence"
         ) from error
     if not isinstance(law, Law):
-        raise _refused(f"{field}: {rule.name}.law", type(law).__name__, "a Law")
+        raise _refused_setting(f"{field}: {rule.name}.law", type(law).__name__, "a Law")
     if not _is_positive(law.sd):
-        raise _refused(f"{field}: {rule.name}.law.sd", repr(law.sd), "a finite number above 0")
+        raise _refused_setting(
+            f"{field}: {rule.name}.law.sd", repr(law.sd), "a finite number above 0"
+        )
     if rule.accounting == "gaussian" and not law.is_gaussian:
-        raise _refused(f"{field}: {rule.name}.accounting", "gaussian for another law", "zcdp")
+        raise _refused_setting(
+            f"{field}: {rule.name}.accounting", "gaussian for another law", "zcdp"
+        )
 
 
 def check_fact(rule: Defence, booked: Mechanism) -> Mechanism:
     """Return what a defence books for a field. Raise if an epsilon cannot follow from that
     noise."""
     if not isinstance(booked, Mechanism):
-        raise _unsound(rule, "fact", type(booked).__name__, "a Mechanism")
+        raise _unsound_rule(rule, "fact", type(booked).__name__, "a Mechanism")
     _check_multiplier(rule, "fact", booked.noise_multiplier)
     if rule.noise_in != "training" and (booked.sampling, booked.steps) != (1, 1):
         found = f"sampling {booked.sampling}, steps {booked.steps}"
-        raise _unsound(rule, "fact", found, "1 of both outside training")
+        raise _unsound_rule(rule, "fact", found, "1 of both outside training")
     if booked.steps < 1 or booked.num_rows < 1 or not 0 < booked.sampling <= 1:
         found = f"{booked.num_rows} rows, sampling {booked.sampling}, {booked.steps} steps"
-        raise _unsound(rule, "fact", found, "at least one row and one step, sampled above 0")
+        raise _unsound_rule(rule, "fact", found, "at least one row and one step, sampled above 0")
     return booked
 
 
 def check_reach(rule: Defence, influence: Influence, holders: int, reach: Reach) -> Reach:
     """Return the noise that a node or an edge meets. Raise if the release would cost nothing."""
     if not isinstance(reach, Reach):
-        raise _unsound(rule, "noise_met", type(reach).__name__, "a Reach")
+        raise _unsound_rule(rule, "noise_met", type(reach).__name__, "a Reach")
     _check_multiplier(rule, "noise_met", reach.noise_multiplier)
     moves_nothing = influence.rows == 0 or holders == 0
     if not moves_nothing and (reach.times < 1 or not 0 < reach.sampling <= 1):
         found = f"times {reach.times}, sampling {reach.sampling}"
-        raise _unsound(rule, "noise_met", found, "at least once, sampled above 0")
+        raise _unsound_rule(rule, "noise_met", found, "at least once, sampled above 0")
     if rule.noise_in != "training" and reach.sampling != 1:
-        raise _unsound(rule, "noise_met", f"sampling {reach.sampling}", "1 outside training")
+        raise _unsound_rule(rule, "noise_met", f"sampling {reach.sampling}", "1 outside training")
     return reach
 
 
@@ -119,16 +129,16 @@ def _check_multiplier(rule: Defence, where: str, found: float | None) -> None:
     if found is None:
         return
     if rule.is_bare:
-        raise _unsound(rule, where, f"noise multiplier {found!r}", "None without noise")
+        raise _unsound_rule(rule, where, f"noise multiplier {found!r}", "None without noise")
     if not _is_positive(found):
-        raise _unsound(rule, where, f"noise multiplier {found!r}", "a finite number above 0")
+        raise _unsound_rule(rule, where, f"noise multiplier {found!r}", "a finite number above 0")
 
 
 def _is_positive(number: object) -> bool:
     return isinstance(number, int | float) and math.isfinite(number) and number > 0
 
 
-def _unsound(rule: Defence, where: str, found: str, expected: str) -> PrivacyError:
+def _unsound_rule(rule: Defence, where: str, found: str, expected: str) -> PrivacyError:
     return PrivacyError(
         f"{rule.name}.{where}: found {found}; expected {expected}; nothing was sent; correct the "
         "defence"

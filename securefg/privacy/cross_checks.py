@@ -20,17 +20,19 @@ from securefg.privacy.dp_accounting_library import (
 
 def opacus_rdp(steps: Composition, delta: float) -> float:
     """Return the epsilon of a composition by Opacus' RDP accountant."""
-    return _opacus(RDPAccountant(), steps, delta)
+    return _opacus_epsilon(RDPAccountant(), steps, delta)
 
 
 def opacus_prv(steps: Composition, delta: float) -> float:
     """Return the epsilon of a composition by Opacus' PRV accountant. Raise ValueError for discrete
     noise."""
     refuse_discrete(steps)
-    return _opacus(PRVAccountant(), steps, delta)
+    return _opacus_epsilon(PRVAccountant(), steps, delta)
 
 
-def _opacus(accountant: RDPAccountant | PRVAccountant, steps: Composition, delta: float) -> float:
+def _opacus_epsilon(
+    accountant: RDPAccountant | PRVAccountant, steps: Composition, delta: float
+) -> float:
     accountant.history = [(s.noise_multiplier, s.sampling, s.count) for s in steps]
     with warnings.catch_warnings():
         # Opacus warns where its grid of orders ends; the bound is sound, only less tight.

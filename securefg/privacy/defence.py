@@ -208,7 +208,7 @@ class Defence(ABC):
             protected = protected * weights.double().reshape(-1, *[1] * (values.dim() - 1))
             if values.dtype == torch.float64:  # the product of two large numbers may overflow
                 protected = protected.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-        return grid.quantise(protected.reshape(len(values), -1).numpy())
+        return grid.quantise_values(protected.reshape(len(values), -1).numpy())
 
     @classmethod
     def booked_words(cls, mechanism: Mechanism, clip_l2: float) -> str:

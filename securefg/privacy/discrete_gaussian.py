@@ -96,16 +96,16 @@ def cdf_table(sigma: float) -> CdfTable:
             f"sigma of the discrete Gaussian: found {sigma:g}, wanted {LEAST_SIGMA:g} … "
             f"{LARGEST_SIGMA:g} steps of the grid; change the scale"
         )
-    thresholds = _thresholds(_weights(sigma))
+    thresholds = _sum_thresholds(_probability_weights(sigma))
     high = np.array([t >> 64 for t in thresholds], np.uint64)
     low = np.array([t & (2**64 - 1) for t in thresholds], np.uint64)
     guide_bits = min(20, max(10, 6 + math.ceil(math.log2(sigma))))
     reach = len(thresholds) // 2
-    guide = _guide(high, guide_bits, reach)
+    guide = _guide_table(high, guide_bits, reach)
     return CdfTable(sigma, reach, high, low, guide, 64 - guide_bits)
 
 
-def _weights(sigma: float) -> list[int]:
+def _probability_weights(sigma: float) -> list[int]:
     """Return 2^320 exp(-x^2 / 2 sigma^2) for x = 0, 1, … by w_(x+1) = w_x r_x, r_(x+1) = r_x
     e^(-1/s^2).
 
@@ -124,7 +124,7 @@ def _weights(sigma: float) -> list[int]:
     return weights
 
 
-def _thresholds(weights: list[int]) -> list[int]:
+def _sum_thresholds(weights: list[int]) -> list[int]:
     """Return the lower half by summing up, and the upper half as its mirror image: T_(-x-1) = 2^128
     - T_x.
 
@@ -139,7 +139,7 @@ def _thresholds(weights: list[int]) -> list[int]:
     return below + [(1 << _THRESHOLD_BITS) - t for t in reversed(below)]
 
 
-def _guide(high: NDArray[np.uint64], bits: int, reach: int) -> NDArray[np.int32]:
+def _guide_table(high: NDArray[np.uint64], bits: int, reach: int) -> NDArray[np.int32]:
     """Return for each value of the leading bits the sample, if no threshold begins with them."""
     cells = np.arange(1 << bits, dtype=np.uint64)
     leading = high >> np.uint64(64 - bits)

@@ -17,7 +17,7 @@ def pld_accountant(steps: Composition, delta: float) -> float:
     memory past an epsilon of some hundreds."""
     refuse_discrete(steps)
     accountant = pld.PLDAccountant()
-    accountant.compose(_event(steps))
+    accountant.compose(_compose_event(steps))
     return max(0.0, float(accountant.get_epsilon(delta)))
 
 
@@ -29,7 +29,7 @@ def rdp_accountant(steps: Composition, delta: float) -> float:
     """
     sampled = any(step.sampling < 1 for step in steps)
     accountant = rdp.RdpAccountant(ORDERS if sampled else None)
-    accountant.compose(_event(steps))
+    accountant.compose(_compose_event(steps))
     return max(0.0, float(accountant.get_epsilon(delta)))
 
 
@@ -39,7 +39,7 @@ def refuse_discrete(steps: Composition) -> None:
         raise ValueError("discrete noise is accounted by zCDP alone")
 
 
-def _event(steps: Composition) -> dp_accounting.DpEvent:
+def _compose_event(steps: Composition) -> dp_accounting.DpEvent:
     events = []
     for step in steps:
         event = dp_accounting.GaussianDpEvent(step.noise_multiplier)

@@ -96,7 +96,7 @@ class Mechanism:
                 "version wrote it; read it with that version"
             )
         try:
-            return _validated(json.dumps(data))
+            return _validate_mechanism(json.dumps(data))
         except ValidationError as error:
             raise ValueError(f"mechanism.{explain_fault(error)}") from None
 
@@ -105,7 +105,7 @@ _MECHANISM = TypeAdapter(Mechanism)
 
 
 @lru_cache(maxsize=256)
-def _validated(text: str) -> Mechanism:
+def _validate_mechanism(text: str) -> Mechanism:
     """Return the mechanism of a text. Results are kept, because a ledger repeats a few
     mechanisms."""
     return _MECHANISM.validate_json(text)
@@ -154,11 +154,11 @@ class Ledger:
     def record(self, releases: list[Release]) -> None:
         """Book releases. When it returns they are on the disk (`sync`)."""
         for release in releases:
-            self._count(release)
+            self._count_release(release)
         if self.file is not None and releases:
             self.file.append([release.to_json() for release in releases])
 
-    def _count(self, release: Release) -> None:
+    def _count_release(self, release: Release) -> None:
         ranges = release.clients.ranges
         if not all(0 <= low < high <= self.num_clients for low, high in ranges):
             raise ProtocolError(
@@ -201,7 +201,7 @@ class Ledger:
         if ledger.file is not None and (len(kept) < len(everything) or not path.exists()):
             ledger.file.replace([release.to_json() for release in kept])
         for release in kept:
-            ledger._count(release)
+            ledger._count_release(release)
         return ledger
 
 

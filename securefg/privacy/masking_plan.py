@@ -62,7 +62,7 @@ class MaskedField:
 
     def decode(self, total: RingArray, shape: torch.Size) -> Tensor:
         """Return the opened sum as a float tensor of this shape."""
-        return torch.from_numpy(self.grid.dequantise(total).astype(np.float32)).reshape(shape)
+        return torch.from_numpy(self.grid.dequantise_total(total).astype(np.float32)).reshape(shape)
 
     def facts(self) -> dict[str, Any]:
         """Return for the summary the grid, and how far it can move a sum."""
@@ -113,7 +113,8 @@ def masked_fields(
     for release in planned:
         _refuse_weighted_rows(release, by_name)
     return {
-        name: _masked(settings, by_name[name], by_name, rules[name], num_clients) for name in wanted
+        name: _mask_field(settings, by_name[name], by_name, rules[name], num_clients)
+        for name in wanted
     }
 
 
@@ -211,7 +212,7 @@ def _refuse_unmasked(release: PlannedRelease, where: str) -> None:
         )
 
 
-def _masked(
+def _mask_field(
     settings: SecureAggregationSettings,
     release: PlannedRelease,
     by_name: Mapping[str, PlannedRelease],

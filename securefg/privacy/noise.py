@@ -45,7 +45,7 @@ class SystemNoise:
         """Return normals of `shape` under a fresh key."""
         words = _words_per_client(shape)
         bits = np.frombuffer(Keystream.fresh().read(8 * shape[0] * words), dtype=np.uint64)
-        return _normals(bits.reshape(shape[0], words), shape)
+        return _box_muller(bits.reshape(shape[0], words), shape)
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
         """Return a generator seeded by the system, for draws that protect nothing."""
@@ -72,8 +72,8 @@ class SeededNoise:
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
         """Return normals of `shape` that depend only on the seed, the name and the clients."""
         words, key = _words_per_client(shape), derive_seed(self._seed, "noise", *name)
-        parts = [_bits(key, low, high, words) for low, high in clients.ranges]
-        return _normals(np.concatenate(parts), shape)
+        parts = [_random_bits(key, low, high, words) for low, high in clients.ranges]
+        return _box_muller(np.concatenate(parts), shape)
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
         """Return a seeded generator for these clients and this name."""
@@ -84,7 +84,7 @@ class SeededNoise:
         return self.generator(clients, name).bytes
 
 
-def _bits(key: int, low: int, high: int, words: int) -> NDArray[np.uint64]:
+def _random_bits(key: int, low: int, high: int, words: int) -> NDArray[np.uint64]:
     stream = np.random.Philox(key=key).advance(low * words // 4)  # one count makes four words
     return stream.random_raw((high - low) * words).reshape(high - low, words)
 
@@ -93,7 +93,7 @@ def _words_per_client(shape: torch.Size) -> int:
     return -(-math.prod(shape[1:]) // 4) * 4
 
 
-def _normals(bits: NDArray[np.uint64], shape: torch.Size) -> Tensor:
+def _box_muller(bits: NDArray[np.uint64], shape: torch.Size) -> Tensor:
     """Return normals by Box-Muller in float64 over 53-bit uniforms. The tail ends at 8.6 sigma
     (mass below 1e-17)."""
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from securefg.foundation.errors import ConfigError, NoRule
-from securefg.privacy.accountants import calibrate, steps_for
+from securefg.privacy.accountants import calibrate_noise, steps_for
 from securefg.privacy.contract import check_fact, check_law, check_reach, settle_rule
 from securefg.privacy.defence import Asked, Defence, NoisyUpload, local_defences
 from securefg.privacy.influence import WHOLE_MESSAGE, Fixed, Influence, Population
@@ -18,7 +18,7 @@ from securefg.privacy.releases import PlannedRelease
 from securefg.privacy.sums import ExactSums, exact_sums
 from securefg.protocol.messages import Message
 from securefg.secagg.committee.seating import check_seats
-from securefg.secagg.graph import choose
+from securefg.secagg.graph import choose_parameters
 from securefg.settings.privacy import NO_DEFENCE, FieldSettings, PrivacySettings, Unit
 
 
@@ -86,11 +86,13 @@ class Policy:
         """Return the fact to book when the field leaves: `dim` numbers in `num_rows` rows."""
         key = (message.__name__, name, dim, num_rows)
         if key not in self._facts:
-            self._facts[key] = self._mechanism(message, name, dim, num_rows)
+            self._facts[key] = self._mechanism_with_units(message, name, dim, num_rows)
         return self._facts[key]
 
-    def _mechanism(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
-        booked = self._sent(message, name, dim, num_rows)
+    def _mechanism_with_units(
+        self, message: type[Message], name: str, dim: int, num_rows: int
+    ) -> Mechanism:
+        booked = self._client_mechanism(message, name, dim, num_rows)
         if self.population is None:  # nobody knows with how many clients a node is
             return booked
         rule = self.rule(message, name)
@@ -102,7 +104,9 @@ class Policy:
         )
         return replace(booked, node=node, edge=edge)
 
-    def _sent(self, message: type[Message], name: str, dim: int, num_rows: int) -> Mechanism:
+    def _client_mechanism(
+        self, message: type[Message], name: str, dim: int, num_rows: int
+    ) -> Mechanism:
         """Return the fact without nodes and edges: of a client, and of its rows."""
         rule, full = self.rule(message, name), f"{message.__name__}.{name}"
         masked = full in self.masked
@@ -138,10 +142,12 @@ def make_policy(
     largest = max(num_clients, at_most or 0)
     population = population or Population(largest)
     _refuse_unknown_fields(settings, planned)
-    rules = {release.name: _rule(settings, release, num_clients, largest) for release in planned}
+    rules = {
+        release.name: _make_rule(settings, release, num_clients, largest) for release in planned
+    }
     _refuse_noisy_weights(planned, rules)
     if settings.target_epsilon is not None:
-        rules = _calibrated(rules, settings, planned, population)
+        rules = _calibrate_rules(rules, settings, planned, population)
     masked = masked_fields(settings.secure_aggregation, planned, rules, largest)
     _refuse_noise_without_masks(planned, rules, masked)
     rules |= {name: found.rule for name, found in masked.items()}
@@ -159,15 +165,17 @@ def make_policy(
         masked=masked,
         least_survivors=_least_survivors(settings, planned, rules, num_clients, largest) | whole,
         population=population,
-        influences={r.name: (_settled(r.node), _settled(r.edge)) for r in planned},
-        cohorts=_cohorts(settings, planned, masked, num_clients, largest),
-        rounds=_rounds(planned, masked),
+        influences={
+            r.name: (_settle_influence(r.node), _settle_influence(r.edge)) for r in planned
+        },
+        cohorts=_session_sizes(settings, planned, masked, num_clients, largest),
+        rounds=_count_rounds(planned, masked),
         min_holders=settings.secure_aggregation.min_holders if settings.secure_aggregation else 1,
         exact=exact_sums(planned, [n for n, m in masked.items() if m.rule.is_bare]),
     )
 
 
-def _settled(influence: Influence) -> Influence:
+def _settle_influence(influence: Influence) -> Influence:
     """Return the influence without the method's function, because a policy goes to other
     processes."""
     distance = influence.moved_l2
@@ -176,7 +184,7 @@ def _settled(influence: Influence) -> Influence:
     return replace(influence, moved=Fixed(distance), stricter=None)
 
 
-def _cohorts(
+def _session_sizes(
     settings: PrivacySettings,
     planned: Sequence[PlannedRelease],
     masked: Mapping[str, MaskedField],
@@ -191,7 +199,9 @@ def _cohorts(
     if settings.secure_aggregation.form == "committee":
         check_seats(settings.secure_aggregation, population)
     found = {
-        r.message.kind: _senders(r, num_clients if r.count else population)  # everybody is counted
+        r.message.kind: _count_senders(
+            r, num_clients if r.count else population
+        )  # everybody is counted
         for r in planned
         if r.name in masked
     }
@@ -204,11 +214,13 @@ def _cohorts(
                 "(training.participation), or lower corrupt"
             )
         if settings.secure_aggregation.form == "session":
-            choose(cohort, threat)
+            choose_parameters(cohort, threat)
     return found
 
 
-def _rounds(planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]) -> dict[str, int]:
+def _count_rounds(
+    planned: Sequence[PlannedRelease], masked: Mapping[str, MaskedField]
+) -> dict[str, int]:
     """Return by message in how many rounds it leaves at most. A constant field without noise leaves
     once, which clients ensure by themselves."""
     sent = [r for r in planned if r.name in masked]
@@ -281,7 +293,7 @@ def _refuse_noise_without_masks(
         )
 
 
-def _rule(
+def _make_rule(
     settings: PrivacySettings, release: PlannedRelease, num_clients: int, population: int
 ) -> Defence:
     if release.trained is not None:
@@ -313,13 +325,13 @@ def _rule(
             adjacency=settings.adjacency,
             moved_l2=release.moved_l2(settings.unit),
             threat=masking.threat_among(population) if masking is not None else None,
-            senders=_senders(release, num_clients),
+            senders=_count_senders(release, num_clients),
         ),
         f"privacy.{key}",
     )
 
 
-def _senders(release: PlannedRelease, num_clients: int) -> int:
+def _count_senders(release: PlannedRelease, num_clients: int) -> int:
     return num_clients if release.senders is None else min(release.senders, num_clients)
 
 
@@ -335,7 +347,7 @@ def _least_survivors(
         return {}
     threat = settings.secure_aggregation.threat_among(population)
     senders = {
-        release.message.kind: _senders(release, num_clients)
+        release.message.kind: _count_senders(release, num_clients)
         for release in planned
         if rules[release.name].needs_masks
     }
@@ -363,7 +375,7 @@ def _whole_sums(
     return {release.message.kind: population for release in bare}
 
 
-def _calibrated(
+def _calibrate_rules(
     rules: dict[str, Defence],
     settings: PrivacySettings,
     planned: Sequence[PlannedRelease],
@@ -381,7 +393,7 @@ def _calibrated(
             profile[fact] = profile.get(fact, 0) + release.count
     if not steps_for(profile, settings.unit)[0]:
         raise ConfigError("privacy.target_epsilon: this run sends no field with noise")
-    factor = calibrate(profile, settings.unit, settings.delta, settings.target_epsilon)
+    factor = calibrate_noise(profile, settings.unit, settings.delta, settings.target_epsilon)
     return {
         name: rule.scaled(factor) if isinstance(rule, NoisyUpload) else rule
         for name, rule in rules.items()

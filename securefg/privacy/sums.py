@@ -40,7 +40,7 @@ class ExactSums:
 
 def with_census(planned: Sequence[PlannedRelease]) -> list[PlannedRelease]:
     """Add the censuses of a method's releases. Which of both leaves depends on the run."""
-    counted = {constant.field_of: constant.release for constant in _constants(planned)}
+    counted = {constant.field_of: constant.release for constant in _planned_constants(planned)}
     ordinary = [replace(r, bare=False) if r.name in counted else r for r in planned]
     return [*ordinary, *counted.values()]
 
@@ -53,7 +53,7 @@ class _Constant:
     release: PlannedRelease
 
 
-def _constants(planned: Sequence[PlannedRelease]) -> Iterator[_Constant]:
+def _planned_constants(planned: Sequence[PlannedRelease]) -> Iterator[_Constant]:
     """Yield the planned constants of replies that hold other fields too, and holders of rows."""
     names = {release.name for release in planned}
     for release in planned:

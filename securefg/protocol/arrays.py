@@ -80,7 +80,7 @@ def all_finite(values: Tensor | Stored) -> bool:
     if isinstance(values, Stored) and values.dtype in _READ_IN_PLACE:
         read = np.frombuffer(values.data, _READ_IN_PLACE[values.dtype])
         return not read.size or (math.isfinite(read.min()) and math.isfinite(read.max()))
-    return all(_ends_are_finite(_wide(piece)) for piece in _pieces(values))
+    return all(_ends_are_finite(_to_ordered(piece)) for piece in _tensor_pieces(values))
 
 
 def _ends_are_finite(values: Tensor) -> bool:
@@ -88,12 +88,12 @@ def _ends_are_finite(values: Tensor) -> bool:
     return math.isfinite(low) and math.isfinite(high)
 
 
-def _wide(values: Tensor) -> Tensor:
+def _to_ordered(values: Tensor) -> Tensor:
     """Return the array in a type with an order. Numbers of one byte have no order in PyTorch."""
     return values.float() if values.dtype.itemsize == 1 else values
 
 
-def _pieces(values: Tensor | Stored) -> Iterator[Tensor]:
+def _tensor_pieces(values: Tensor | Stored) -> Iterator[Tensor]:
     if isinstance(values, Tensor):
         flat = values.detach()
         if 0 < flat.numel() <= _PIECE:
@@ -106,7 +106,7 @@ def _pieces(values: Tensor | Stored) -> Iterator[Tensor]:
         yield torch.frombuffer(bytearray(values.data[at : at + step]), dtype=values.dtype)
 
 
-def concatenated(parts: Sequence[Stored]) -> Tensor:
+def concatenate_arrays(parts: Sequence[Stored]) -> Tensor:
     """Return arrays that differ in their first axis alone, joined along it, in memory of their
     own."""
     if len(parts) == 1:
@@ -133,8 +133,8 @@ def write_arrays(arrays: Mapping[str, Tensor]) -> list[bytes | memoryview]:
     if unknown:
         raise CodecError(f"no array of {', '.join(unknown)} can be sent; allowed: {list(DTYPES)}")
     kinds = [(name, _NAMES[array.dtype], list(array.shape)) for name, array in ready.items()]
-    kinds.sort(key=_place)
-    return [_header(kinds), *(_bytes_of(ready[name]) for name, _, _ in kinds)]
+    kinds.sort(key=_kind_place)
+    return [_encode_header(kinds), *(_bytes_of(ready[name]) for name, _, _ in kinds)]
 
 
 def read_arrays(data: memoryview) -> dict[str, Stored]:
@@ -149,19 +149,19 @@ def _as_written(data: memoryview) -> dict[str, Stored] | None:
     try:
         end = _LENGTH.size + min(_LENGTH.unpack_from(data)[0], _LONGEST_HEADER)
         header = bytes(data[:end])
-        kinds = [_kind(*item) for item in json.loads(header[_LENGTH.size :].decode()).items()]
-        if header != _header(sorted(kinds, key=_place)):
+        kinds = [_entry_kind(*item) for item in json.loads(header[_LENGTH.size :].decode()).items()]
+        if header != _encode_header(sorted(kinds, key=_kind_place)):
             return None
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     found = {}
     for name, dtype, shape in kinds:
-        start, end = end, end + _size(dtype, shape)
+        start, end = end, end + _entry_size(dtype, shape)
         found[name] = Stored(DTYPES[dtype], tuple(shape), data[start:end].toreadonly())
     return found if end == len(data) else None
 
 
-def _kind(name: str, entry: dict[str, Any]) -> tuple[str, str, list[int]]:
+def _entry_kind(name: str, entry: dict[str, Any]) -> tuple[str, str, list[int]]:
     """Name, dtype and shape of a header's entry, or a ValueError. The library takes one name for
     its own, and refuses sizes that would overflow even where another size is zero."""
     dtype, shape = entry["dtype"], entry["shape"]
@@ -172,18 +172,18 @@ def _kind(name: str, entry: dict[str, Any]) -> tuple[str, str, list[int]]:
     return name, dtype, shape
 
 
-def _place(kind: tuple[str, str, list[int]]) -> tuple[int, str]:
+def _kind_place(kind: tuple[str, str, list[int]]) -> tuple[int, str]:
     return -_RANKS[kind[1]], kind[0]
 
 
-def _size(dtype: str, shape: list[int]) -> int:
+def _entry_size(dtype: str, shape: list[int]) -> int:
     return math.prod(shape) * DTYPES[dtype].itemsize
 
 
-def _header(kinds: Sequence[tuple[str, str, list[int]]]) -> bytes:
+def _encode_header(kinds: Sequence[tuple[str, str, list[int]]]) -> bytes:
     entries, end = [], 0
     for name, dtype, shape in kinds:
-        start, end = end, end + _size(dtype, shape)
+        start, end = end, end + _entry_size(dtype, shape)
         sizes, offsets = ",".join(map(str, shape)), f"{start},{end}"
         entry = f'{{"dtype":"{dtype}","shape":[{sizes}],"data_offsets":[{offsets}]}}'
         entries.append(f"{_TEXT.encode(name)}:{entry}")

@@ -35,16 +35,16 @@ ENCLOSED = "enclosed/"
 
 def encode_fields(values: Mapping[str, Value]) -> bytes:
     """Return the bytes of named values: scalars as JSON, then arrays as safetensors."""
-    return b"".join(_parts(values))
+    return b"".join(_body_parts(values))
 
 
 def decode_fields(body: Body) -> dict[str, Tensor | Scalar]:
     """Return the fields that a body holds, whatever its kind, with arrays in memory of their
     own."""
-    return {name: _own(value) for name, value in _stored_fields(body).items()}
+    return {name: _own_value(value) for name, value in _stored_fields(body).items()}
 
 
-def _parts(values: Mapping[str, Value]) -> list[Body]:
+def _body_parts(values: Mapping[str, Value]) -> list[Body]:
     """Return the parts of a body, so that a frame can be joined around it in one copy."""
     arrays = {k: v for k, v in values.items() if isinstance(v, Tensor)}
     scalars = {k: v for k, v in values.items() if not isinstance(v, Tensor) and v is not None}
@@ -57,7 +57,7 @@ def _stored_fields(body: Body) -> dict[str, Stored | Scalar]:
     return {**parse_header(head), **read_arrays(memoryview(body)[offset:])}
 
 
-def _own(value: Stored | Scalar) -> Tensor | Scalar:
+def _own_value(value: Stored | Scalar) -> Tensor | Scalar:
     return value.tensor() if isinstance(value, Stored) else value
 
 
@@ -69,7 +69,7 @@ def encode(message: Message) -> bytes:
 def decode(body: Body, into: type[M]) -> M:
     """Return the message of class `into`. Its fields must be just those of the class."""
     found: dict[str, Any] = read(body, into)
-    return into(**{name: _own(value) for name, value in found.items()})
+    return into(**{name: _own_value(value) for name, value in found.items()})
 
 
 def enclosed_names(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -113,4 +113,4 @@ def read(
 
 def frame_fields(envelope: Envelope, values: Mapping[str, Value]) -> bytes:
     """Return a `frame` with these fields as the body. Arrays are copied once, into the frame."""
-    return b"".join([*frame_head(envelope), *_parts(values)])
+    return b"".join([*frame_head(envelope), *_body_parts(values)])

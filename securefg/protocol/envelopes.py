@@ -67,7 +67,7 @@ class Clients:
         """Return the inverse of `str`. More numbers than any run has clients are refused before
         they are listed."""
         # A long text may come from a lying party and is not kept in memory.
-        read = _ranges if len(text) <= LONGEST_KEPT else _ranges.__wrapped__
+        read = _read_ranges if len(text) <= LONGEST_KEPT else _read_ranges.__wrapped__
         return cls(read(text))
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Clients:
 
 
 @lru_cache(maxsize=256)
-def _ranges(text: str) -> tuple[tuple[int, int], ...]:
+def _read_ranges(text: str) -> tuple[tuple[int, int], ...]:
     """Return what `Clients.parse` reads. Records of a run name the same few hosts again and
     again."""
     if not _CLIENTS.fullmatch(text):

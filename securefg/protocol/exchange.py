@@ -137,17 +137,20 @@ class Exchange(Settings):
     """The transcript's last link, kept where a forger of the transcript does not reach."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Exchange:
+    def _check_consistency(self) -> Exchange:
         shapes = {layer.name: layer.shape for layer in self.layers}
         if len(shapes) < len(self.layers):
             raise ValueError("layers: found two layers of the same name; expected distinct names")
         for key, layer in (("first_layer", self.first_layer), ("output_layer", self.output_layer)):
             if layer is not None:
                 _check_matrix(key, layer, shapes)
-        if self.output_layer is not None and self.classes != self._sizes(self.output_layer)[0]:
+        if (
+            self.output_layer is not None
+            and self.classes != self._matrix_sizes(self.output_layer)[0]
+        ):
             raise ValueError(
-                f"classes: found {self.classes}; expected {self._sizes(self.output_layer)[0]}, the "
-                "outputs of output_layer"
+                f"classes: found {self.classes}; expected "
+                f"{self._matrix_sizes(self.output_layer)[0]}, the outputs of output_layer"
             )
         if self.upload.holds == "weights" and self.sent is None:
             raise ValueError(
@@ -172,7 +175,7 @@ class Exchange(Settings):
     @property
     def num_inputs(self) -> int | None:
         """Return the width of the input, or None if no first layer is declared."""
-        return None if self.first_layer is None else self._sizes(self.first_layer)[1]
+        return None if self.first_layer is None else self._matrix_sizes(self.first_layer)[1]
 
     @property
     def width(self) -> int:
@@ -187,7 +190,7 @@ class Exchange(Settings):
         names = [layer.name for layer in self.layers]
         return {n: slice(a, b) for n, a, b in zip(names, starts, ends, strict=True)}
 
-    def _sizes(self, layer: FirstLayer) -> tuple[int, int]:
+    def _matrix_sizes(self, layer: FirstLayer) -> tuple[int, int]:
         return matrix_sizes(layer, {one.name: one.shape for one in self.layers})
 
 
@@ -253,7 +256,7 @@ class ExchangeWriter:
         """Record the server's message, the same to every one of `clients`."""
         to = Clients.of(list(clients))
         receivers = tuple(f"client-{number}" for number in to.numbers())
-        self._append(round, "server", receivers, kind, to, arrays)
+        self._append_record(round, "server", receivers, kind, to, arrays)
 
     def received(
         self, round: int, kind: str, arrays: Arrays, client: int, rules: Mapping[str, str] = {}
@@ -262,12 +265,14 @@ class ExchangeWriter:
         mechanism's name, or "masked" where only a sum can be read."""
         rows = {name: np.asarray(array)[None] for name, array in arrays.items()}
         sender = f"client-{client}"
-        self._append(round, sender, ("server",), kind, Clients.of([client]), rows, dict(rules))
+        self._append_record(
+            round, sender, ("server",), kind, Clients.of([client]), rows, dict(rules)
+        )
 
     def opened(self, round: int, kind: str, sums: Arrays, clients: Iterable[int]) -> None:
         """Record the sum over `clients` that the server learnt of masked uploads `kind`."""
         of = Clients.of(list(clients))
-        self._append(round, "sum", ("server",), f"{kind}.sum", of, sums)
+        self._append_record(round, "sum", ("server",), f"{kind}.sum", of, sums)
 
     def truth(
         self, samples: Mapping[int, NDArray[Any]], labels: Mapping[int, NDArray[Any]] = {}
@@ -292,7 +297,7 @@ class ExchangeWriter:
         """Close the transcript without a description, so that no audit takes it for whole."""
         self._transcript.close()
 
-    def _append(
+    def _append_record(
         self,
         round: int,
         sender: str,

@@ -193,7 +193,7 @@ class Message:
         reserved = sorted(cls.__annotations__.keys() & RESERVED)
         if reserved:
             raise ProtocolError(f"{cls.__qualname__}: {', '.join(reserved)} cannot name a field")
-        declared = {name: _declaration(cls, name) for name in cls.__annotations__}
+        declared = {name: _make_declaration(cls, name) for name in cls.__annotations__}
         for name in declared:
             delattr(cls, name)
         cls.declarations = declared
@@ -217,11 +217,13 @@ class Message:
 
     def __repr__(self) -> str:
         """Return sizes only: a message may hold private values, and a repr ends up in logs."""
-        parts = ", ".join(f"{name}={_describe(value)}" for name, value in self.values().items())
+        parts = ", ".join(
+            f"{name}={_describe_value(value)}" for name, value in self.values().items()
+        )
         return f"{self.kind}({parts})"
 
 
-def _declaration(cls: type[Message], name: str) -> Declaration:
+def _make_declaration(cls: type[Message], name: str) -> Declaration:
     declaration = cls.__dict__.get(name)
     if not isinstance(declaration, Declaration):
         raise UndeclaredField(
@@ -265,7 +267,7 @@ def _check_types(cls: type[Message]) -> None:
             )
 
 
-def _describe(value: Value) -> str:
+def _describe_value(value: Value) -> str:
     return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
@@ -307,12 +309,14 @@ def _census_of(reply: Any) -> Census | None:
         return None
     counted = {name: replace(d, weight=None) for name, d in constants.items()}
     return Census(
-        request=_derived(reply, "Count", {"number": round_number()}, int),
-        reply=_derived(reply, "Census", counted, Tensor | None),
+        request=_derive_message(reply, "Count", {"number": round_number()}, int),
+        reply=_derive_message(reply, "Census", counted, Tensor | None),
     )
 
 
-def _derived(reply: type[Message], suffix: str, fields: dict[str, Any], kind: Any) -> type[Message]:
+def _derive_message(
+    reply: type[Message], suffix: str, fields: dict[str, Any], kind: Any
+) -> type[Message]:
     """Define a message named after the reply. All its fields are of one type."""
     body = {
         "__module__": __name__,

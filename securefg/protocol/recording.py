@@ -125,14 +125,14 @@ class Recording:
         to = [_check_number("client", client) for client in clients]
         if not to:
             raise ConfigError("send: found no clients; expected the numbers of the receivers")
-        flat = self._flatten(arrays)
+        flat = self._flatten_arrays(arrays)
         digest = hashlib.sha256(flat.row.tobytes()).digest()
         if self._sent.setdefault(_check_number("round", round), digest) != digest:
             raise ConfigError(
                 f"round {round}: found a second, different sent model; expected one per round: "
                 "count rounds up, or record clients with models of their own apart"
             )
-        fields = {FIELD: flat.row, **_named(BUFFER, flat.buffers)}
+        fields = {FIELD: flat.row, **_prefix_names(BUFFER, flat.buffers)}
         self._writer.sent(round, MODEL, fields, to)
         self._clients |= set(to)
 
@@ -156,9 +156,13 @@ class Recording:
                 f"round {round}: found a second upload of client {client}; expected one per round: "
                 "count rounds up"
             )
-        flat = self._flatten(arrays)
+        flat = self._flatten_arrays(arrays)
         beside = {name: _check_metric(name, value) for name, value in (metrics or {}).items()}
-        fields = {FIELD: flat.row, **_named(BUFFER, flat.buffers), **_named(METRIC, beside)}
+        fields = {
+            FIELD: flat.row,
+            **_prefix_names(BUFFER, flat.buffers),
+            **_prefix_names(METRIC, beside),
+        }
         self._writer.received(round, UPDATE, fields, client, {FIELD: rule} if rule else {})
         self._uploaded.add(place)
         self._clients.add(client)
@@ -169,7 +173,7 @@ class Recording:
         _check_number("client", client)
         told = {name: _check_metric(name, value) for name, value in metrics.items()}
         if told:
-            self._writer.received(round, REPLY, _named(METRIC, told), client)
+            self._writer.received(round, REPLY, _prefix_names(METRIC, told), client)
             self._clients.add(client)
 
     def truth(
@@ -206,7 +210,7 @@ class Recording:
     ) -> None:
         self.close()
 
-    def _flatten(self, arrays: Arrays) -> Flat:
+    def _flatten_arrays(self, arrays: Arrays) -> Flat:
         if self._is_closed:
             raise ConfigError("record: found a closed recording; expected calls inside `with`")
         named = _name_arrays(arrays)
@@ -221,8 +225,8 @@ class Recording:
             self._layers, self._shapes = layers, shapes
         if list(shapes.items()) != list(self._shapes.items()):
             raise ConfigError(
-                f"record: found arrays {_shown(shapes)}; expected those of the first call, "
-                f"{_shown(self._shapes)}"
+                f"record: found arrays {_shown_shapes(shapes)}; expected those of the first call, "
+                f"{_shown_shapes(self._shapes)}"
             )
         # Servers average whole numbers into fractions: a counter stays what it was at first.
         floats = {layer.name: named[layer.name] for layer in self._layers}
@@ -282,7 +286,7 @@ def find_first_layer(layers: tuple[Layer, ...], name: str | None) -> FirstLayer 
     if name is not None:
         return FirstLayer(weight=name, bias=_bias_after(layers, name))
     weights = [layer.name for layer in layers if len(layer.shape) > 1]
-    if not weights or len(_shape(layers, weights[0])) != 2:
+    if not weights or len(_layer_shape(layers, weights[0])) != 2:
         return None
     bias = _bias_after(layers, weights[0])
     return None if bias is None else FirstLayer(weight=weights[0], bias=bias)
@@ -300,7 +304,7 @@ def find_output_layer(
     return OutputLayer(weight=fitting[-1], bias=_bias_after(layers, fitting[-1]))
 
 
-def _shape(layers: tuple[Layer, ...], name: str) -> tuple[int, ...]:
+def _layer_shape(layers: tuple[Layer, ...], name: str) -> tuple[int, ...]:
     return next((layer.shape for layer in layers if layer.name == name), ())
 
 
@@ -309,7 +313,7 @@ def _bias_after(layers: tuple[Layer, ...], name: str) -> str | None:
     if name not in names:
         return None
     after = layers[names.index(name) + 1 :][:1]
-    rows = _shape(layers, name)[:1]
+    rows = _layer_shape(layers, name)[:1]
     return after[0].name if after and after[0].shape == rows else None
 
 
@@ -346,9 +350,9 @@ def _check_number(what: str, value: int) -> int:
     return int(value)
 
 
-def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _prefix_names(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
 
 
-def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
+def _shown_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return f"{ {name: list(shape) for name, shape in shapes.items()} }"[:200]

@@ -182,10 +182,10 @@ def _open_private(path: str, flags: int) -> int:
 def read_transcript(folder: Path) -> Iterator[Record]:
     """Yield the records, one at a time. Stop with a warning if the file is torn or damaged."""
     path, end = _file_in(folder), 0
-    for end, record, _ in _records(path):  # noqa: B007
+    for end, record, _ in _iterate_records(path):  # noqa: B007
         yield record
     if end < path.stat().st_size:
-        warnings.warn(_torn(path, end), stacklevel=2)
+        warnings.warn(_torn_message(path, end), stacklevel=2)
 
 
 def _file_in(folder: Path) -> Path:
@@ -194,7 +194,7 @@ def _file_in(folder: Path) -> Path:
     return folder / "messages.bin"
 
 
-def _torn(path: Path, end: int) -> str:
+def _torn_message(path: Path, end: int) -> str:
     return f"{path} is cut off or damaged after byte {end}; what comes before it was read"
 
 
@@ -202,14 +202,14 @@ def checked_records(folder: Path) -> Iterator[tuple[int, Record]]:
     """Yield every whole record and where it ends. Raise an error at a record that breaks the
     chain."""
     link = _START
-    for end, record, text in _records(folder / "messages.bin"):
+    for end, record, text in _iterate_records(folder / "messages.bin"):
         if record.chain != next_link(link, text, record.body):
             raise RunFolderError(f"{folder}: message {record.seq} is not the one that was recorded")
         link = record.chain
         yield end, record
 
 
-def _records(path: Path) -> Iterator[tuple[int, Record, bytes]]:
+def _iterate_records(path: Path) -> Iterator[tuple[int, Record, bytes]]:
     """Yield records with their ends and the text that their links cover, up to the first that is
     not whole. None where there is no file."""
     if not path.exists():
@@ -234,7 +234,7 @@ def unfinished_after(folder: Path) -> int | None:
     path, end = folder / "messages.bin", 0
     if not path.exists():
         return None
-    for end, _, _ in _records(path):  # noqa: B007
+    for end, _, _ in _iterate_records(path):  # noqa: B007
         pass
     with path.open("rb") as file:
         file.seek(end)
@@ -251,12 +251,12 @@ def broken_link(folder: Path, last: str | None = None) -> str | None:
     """Return where the chain breaks, in words, or None if it is whole and ends in `last`, if
     given."""
     path, end, link = _file_in(folder), 0, _START
-    for end, record, text in _records(path):  # noqa: B007
+    for end, record, text in _iterate_records(path):  # noqa: B007
         if record.chain != next_link(link, text, record.body):
             return f"message {record.seq} is not the one that was recorded"
         link = record.chain
     if end < path.stat().st_size:
-        return _torn(path, end)
+        return _torn_message(path, end)
     if last is not None and link != last:
         return "messages at its end were taken away or added"
     return None
@@ -272,10 +272,10 @@ def _read_record(file: BinaryIO, prefix: bytes) -> tuple[Record, bytes] | None:
     head, body = file.read(head_length), file.read(body_length)
     if zlib.crc32(body, zlib.crc32(head)) != checksum or len(body) != body_length:
         return None
-    return _parsed(file.name, head, body)
+    return _parse_record(file.name, head, body)
 
 
-def _parsed(name: str, head: bytes, body: bytes) -> tuple[Record, bytes] | None:
+def _parse_record(name: str, head: bytes, body: bytes) -> tuple[Record, bytes] | None:
     """Return a record, and the text of its header that its link covers, or None if the header is
     not one that a writer of this version makes. Refuse a header of another format by its number."""
     try:
@@ -336,20 +336,20 @@ def view(folder: Path, adversary: Adversary) -> Iterator[Seen]:
         opened = record.sender == "sum"  # what the server computed from a session; it never crossed
         if adversary.kind == "server":
             readable = not record.thinned and record.kind != "dropped"
-            yield Seen(_header(record), clients, record.fields() if readable else None)
+            yield Seen(_keep_header(record), clients, record.fields() if readable else None)
         elif adversary.kind == "wire" and not opened and record.kind != "dropped":
-            yield Seen(_outside(record), Clients(()), None)
+            yield Seen(_visible_outside(record), Clients(()), None)
         elif adversary.kind == "client" and not opened and record.kind != "dropped":
             yield from _seen_by_clients(record, clients, adversary.clients)
 
 
-def _header(record: Record) -> Record:
+def _keep_header(record: Record) -> Record:
     return replace(record, body=b"", thinned=True)
 
 
-def _outside(record: Record) -> Record:
+def _visible_outside(record: Record) -> Record:
     """Return what encryption leaves visible: when, between whom, and how much."""
-    return replace(_header(record), kind="", clients="", rules={}, personal=(), note="")
+    return replace(_keep_header(record), kind="", clients="", rules={}, personal=(), note="")
 
 
 def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
@@ -368,10 +368,10 @@ def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> I
             name: value[rows] if name in by_client and isinstance(value, Tensor) else value
             for name, value in found.items()
         }
-    yield Seen(replace(_header(record), clients=str(mine)), mine, fields)
+    yield Seen(replace(_keep_header(record), clients=str(mine)), mine, fields)
 
 
-def total(records: Iterator[Record]) -> tuple[Size, Size]:
+def total_bytes(records: Iterator[Record]) -> tuple[Size, Size]:
     """Return bytes up and down."""
     up, down = Size(), Size()
     for record in records:

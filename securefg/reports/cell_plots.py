@@ -45,27 +45,27 @@ def plot_cell(cell: Cell) -> CellPlot | None:
     shown = [one for one in cell.evidence if one.gain is not None]
     if not shown:
         return None
-    ends = [end for one in shown for end in _ends(one)]
+    ends = [end for one in shown for end in _gain_ends(one)]
     low, high = min(0.0, *ends), max(1.0, *ends)
 
     def place(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
 
-    ticks = tuple((place(mark), f"{mark:g}") for mark in _marks(low, high))
+    ticks = tuple((place(mark), f"{mark:g}") for mark in _axis_marks(low, high))
     return CellPlot(tuple(_plot_row(one, place) for one in shown), ticks)
 
 
-def _ends(one: Evidence) -> tuple[float, ...]:
-    base = _base(one)
+def _gain_ends(one: Evidence) -> tuple[float, ...]:
+    base = _prior_base(one)
     assert one.gain is not None
     return base, base + one.gain.low, base + one.gain.high, base + one.gain.value
 
 
-def _base(one: Evidence) -> float:
+def _prior_base(one: Evidence) -> float:
     return one.prior.value if one.prior else 0.0
 
 
-def _marks(low: float, high: float) -> Sequence[float]:
+def _axis_marks(low: float, high: float) -> Sequence[float]:
     step = next((step for step in STEPS if (high - low) / step <= 6), (high - low) / 5)
     first, last = int(low // step), int(high // step)
     return [k * step for k in range(first, last + 1) if low <= k * step <= high]
@@ -73,7 +73,7 @@ def _marks(low: float, high: float) -> Sequence[float]:
 
 def _plot_row(one: Evidence, place: Callable[[float], float]) -> PlotRow:
     assert one.gain is not None
-    base = _base(one)
+    base = _prior_base(one)
     start, end = sorted((place(base), place(base + one.gain.value)))
     low, high = place(base + one.gain.low), place(base + one.gain.high)
     return PlotRow(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from audits.answer.model import Answer, Cell, Level
 from securefg.foundation.units import epsilon_text, percent, plural
 from securefg.reports.results import Results
-from securefg.reports.words import capital
-from securefg.runs.scores import monitored, no_skill, score_of
+from securefg.reports.words import capitalise_words
+from securefg.runs.scores import monitored_name, no_skill, score_of
 
 Named = tuple[str, tuple[str, ...]]
 MOST_SETTINGS = 8
@@ -62,23 +62,25 @@ def find_changes(
     cells = _changed_cells(answers)
     pairs = [(cell.cells[0], cell.cells) for cell in cells]
     sentences = [
-        _sentence(name, names[0], [(first, every[k]) for first, every in pairs], _audited(runs, k))
+        _change_sentence(
+            name, names[0], [(first, every[k]) for first, every in pairs], _both_audited(runs, k)
+        )
         for k, name in enumerate(names)
         if k
     ]
     figures = (
         ("Verdict", tuple(answer.outcome.value for answer in answers)),
-        *_figures(runs),
-        ("Not known", tuple(map(_unknown, answers))),
+        *_score_figures(runs),
+        ("Not known", tuple(map(_unknown_words, answers))),
     )
-    return Changes(tuple(sentences), figures, _short(settings), cells)
+    return Changes(tuple(sentences), figures, _shorten_settings(settings), cells)
 
 
-def _unknown(answer: Answer) -> str:
+def _unknown_words(answer: Answer) -> str:
     return answer.unknown.removeprefix("Not known: ") or "nothing that was asked"
 
 
-def _short(settings: Sequence[Named]) -> tuple[Named, ...]:
+def _shorten_settings(settings: Sequence[Named]) -> tuple[Named, ...]:
     """Return the settings without names, and a group that only some runs have as one line."""
     names = {name for name, _ in settings}
     short = []
@@ -94,7 +96,7 @@ def _set_or_not(value: str) -> str:
     return "none" if value == "None" else "set"
 
 
-def _audited(runs: Sequence[Results], k: int) -> bool:
+def _both_audited(runs: Sequence[Results], k: int) -> bool:
     return runs[0].findings is not None and runs[k].findings is not None
 
 
@@ -116,7 +118,9 @@ def _changed_cells(answers: Sequence[Answer]) -> tuple[ChangedCell, ...]:
     for code, cells in seen.items():
         secret, adversary = found[code]
         notes = tuple("" if k == 0 else compare_cells(cells[0], c) for k, c in enumerate(cells))
-        lines.append(ChangedCell(secret, capital(adversary), sizes.pop(secret, 0), cells, notes))
+        lines.append(
+            ChangedCell(secret, capitalise_words(adversary), sizes.pop(secret, 0), cells, notes)
+        )
     return tuple(lines)
 
 
@@ -126,7 +130,7 @@ def _is_seen(cells: Sequence[Cell | None]) -> bool:
 
 def compare_cells(first: Cell | None, other: Cell | None) -> str:
     """Return in a word how a cell differs from that of the first run, or empty if it does not."""
-    before, after = _level(first), _level(other)
+    before, after = _cell_level(first), _cell_level(other)
     if before is after:
         return ""
     if before.is_unknown or after.is_unknown:
@@ -138,17 +142,17 @@ def compare_cells(first: Cell | None, other: Cell | None) -> str:
     return "less" if after.rank > before.rank else "more"
 
 
-def _level(cell: Cell | None) -> Level:
+def _cell_level(cell: Cell | None) -> Level:
     return cell.level if cell else Level.NO_ATTACK
 
 
-def _sentence(
+def _change_sentence(
     name: str, first: str, pairs: Sequence[tuple[Cell | None, Cell | None]], is_audited: bool
 ) -> str:
     if not is_audited:
         return f"{name} and {first} were not both audited, so what the change did is not known."
     notes = [compare_cells(before, after) for before, after in pairs]
-    leaks = [k for k, (before, _) in enumerate(pairs) if _level(before).is_leak]
+    leaks = [k for k, (before, _) in enumerate(pairs) if _cell_level(before).is_leak]
     count = {word: sum(note == word for note in notes) for word in ("less", "more", "new")}
     stopped = sum(notes[k] == "stopped" for k in leaks)
     unsure = sum(notes[k] == "not comparable" for k in leaks)
@@ -164,8 +168,8 @@ def _sentence(
     return f"{name}, compared with {first}: {', '.join(filter(None, parts))}."
 
 
-def _figures(runs: Sequence[Results]) -> list[tuple[str, tuple[str, ...]]]:
-    scores = [monitored(run.config, run.summary) for run in runs]
+def _score_figures(runs: Sequence[Results]) -> list[tuple[str, tuple[str, ...]]]:
+    scores = [monitored_name(run.config, run.summary) for run in runs]
     name = scores[0].replace("_", " ") if len(set(scores)) == 1 else "score"
     reached = [
         percent(score_of(run.summary, score)) + ("" if len(set(scores)) == 1 else f" ({score})")
@@ -178,12 +182,12 @@ def _figures(runs: Sequence[Results]) -> list[tuple[str, tuple[str, ...]]]:
     return [
         (f"Test {name}", tuple(reached)),
         ("The same of naming one class", tuple(chance)),
-        ("Promised epsilon", tuple(map(_promise, runs))),
-        ("Masked sums", tuple(_masks(run) for run in runs)),
+        ("Promised epsilon", tuple(map(_promise_words, runs))),
+        ("Masked sums", tuple(_mask_words(run) for run in runs)),
     ]
 
 
-def _promise(run: Results) -> str:
+def _promise_words(run: Results) -> str:
     finite = {u: c.epsilon for u, c in run.summary.epsilon.items() if c.epsilon is not None}
     if not finite:
         return "nothing"
@@ -191,5 +195,5 @@ def _promise(run: Results) -> str:
     return ", ".join(f"{epsilon_text(e)} per {unit}" for unit, e in finite.items()) + void
 
 
-def _masks(run: Results) -> str:
+def _mask_words(run: Results) -> str:
     return "no" if run.config.privacy.secure_aggregation is None else "yes"

@@ -30,7 +30,7 @@ from securefg.reports.findings_section import (
     count_words,
     describe_coverage,
     findings_section,
-    forest,
+    make_forest,
     worst_sentence,
 )
 from securefg.reports.results import Results, read_results
@@ -67,39 +67,39 @@ class Comparison:
     findings: tuple[Line, ...]
 
 
-def compare(paths: Sequence[Path]) -> Comparison:
+def compare_runs(paths: Sequence[Path]) -> Comparison:
     """Return the comparison. Raise RunFolderError if there are fewer than two runs, or one has not
     finished."""
     if len({path.resolve() for path in paths}) < 2:
         raise RunFolderError(f"RUN: found {len(paths)}; expected two different runs or more")
     runs = [read_results(RunFolder.open(path)) for path in paths]
-    names = _names(paths, runs)
-    settings = tuple(line for line in _settings(runs) if line.differs)
+    names = _run_names(paths, runs)
+    settings = tuple(line for line in _setting_lines(runs) if line.differs)
     named = [(line.name, line.values) for line in settings]
     return Comparison(
         names=names,
         folders=tuple(paths),
         changes=find_changes(names, runs, [answer_of(path) for path in paths], named),
         settings=settings,
-        results=tuple(_results(runs)),
-        findings=tuple(_findings(runs)),
+        results=tuple(_result_lines(runs)),
+        findings=tuple(_finding_lines(runs)),
     )
 
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:
     """Write one page and return its path. Its links lead to the runs' own pages."""
-    links = [_link(folder, path) for folder in comparison.folders]
+    links = [_relative_link(folder, path) for folder in comparison.folders]
     write_atomically(path, render_page("compare.html", comparison=comparison, links=links))
     return path
 
 
-def _link(folder: Path, page: Path) -> str:
+def _relative_link(folder: Path, page: Path) -> str:
     """Return a link relative to the page, so that both can be moved together."""
     target = (folder / "report.html").resolve()
     return Path(os.path.relpath(target, page.resolve().parent)).as_posix()
 
 
-def _names(paths: Sequence[Path], runs: Sequence[Results]) -> tuple[str, ...]:
+def _run_names(paths: Sequence[Path], runs: Sequence[Results]) -> tuple[str, ...]:
     """Return the runs' names. If two are alike, return the folders', with their parents if
     needed."""
     own = [run.summary.name for run in runs]
@@ -111,42 +111,42 @@ def _names(paths: Sequence[Path], runs: Sequence[Results]) -> tuple[str, ...]:
     return tuple(f"{path.resolve().parent.name}/{path.resolve().name}" for path in paths)
 
 
-def _settings(runs: Sequence[Results]) -> Iterator[Line]:
-    trees = [dict(flat(run.config.model_dump(mode="json"))) for run in runs]
+def _setting_lines(runs: Sequence[Results]) -> Iterator[Line]:
+    trees = [dict(flatten_tree(run.config.model_dump(mode="json"))) for run in runs]
     for key in dict.fromkeys(key for tree in trees for key in tree):
         if not key.startswith("output."):
             yield Line(key, tuple(str(tree.get(key, NONE)) for tree in trees))
 
 
-def flat(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_tree(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield `a.b.c` and its value, for all leaves. Lists are leaves."""
     for key, value in tree.items():
         if isinstance(value, dict) and value:
-            yield from flat(value, f"{before}{key}.")
+            yield from flatten_tree(value, f"{before}{key}.")
         else:
             yield f"{before}{key}", value
 
 
-def _results(runs: Sequence[Results]) -> Iterator[Line]:
+def _result_lines(runs: Sequence[Results]) -> Iterator[Line]:
     def line(name: str, text: Callable[[Results], str]) -> Line:
         return Line(name, tuple(text(run) for run in runs))
 
     yield line("test accuracy", lambda run: percent(run.summary.test_accuracy))
     yield line("validation accuracy", lambda run: percent(run.summary.val_accuracy))
     for score in ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "majority"):
-        yield line(f"test {score.replace('_', ' ')}", partial(_quality, score))
+        yield line(f"test {score.replace('_', ' ')}", partial(_quality_words, score))
     yield line("rounds", lambda run: f"{run.summary.rounds:,}, best {run.summary.best_round:,}")
     for unit in dict.fromkeys(unit for run in runs for unit in run.summary.epsilon):
-        yield Line(f"epsilon per {unit}", tuple(_epsilon(run, unit) for run in runs))
+        yield Line(f"epsilon per {unit}", tuple(_epsilon_words(run, unit) for run in runs))
     yield line("clients", lambda run: number(run.partition.num_clients))
     yield line("drop-outs", lambda run: number(run.summary.dropped))
     yield line("sent up", lambda run: bytes_text(run.summary.bytes.up.total))
     yield line("sent down", lambda run: bytes_text(run.summary.bytes.down.total))
     yield line("time", lambda run: seconds_text(run.summary.seconds))
-    yield line("audit", _audit)
+    yield line("audit", _audit_words)
 
 
-def _epsilon(run: Results, unit: Any) -> str:
+def _epsilon_words(run: Results, unit: Any) -> str:
     claim = run.summary.epsilon.get(unit)
     if claim is None:
         return NONE
@@ -157,33 +157,33 @@ def _epsilon(run: Results, unit: Any) -> str:
     return f"{epsilon_text(claim.epsilon)} {about}{void}"
 
 
-def _audit(run: Results) -> str:
+def _audit_words(run: Results) -> str:
     return "not audited" if run.findings is None else count_words(run.findings)
 
 
-def _findings(runs: Sequence[Results]) -> Iterator[Line]:
-    found = [{_name(one): one for one in run.findings or ()} for run in runs]
+def _finding_lines(runs: Sequence[Results]) -> Iterator[Line]:
+    found = [{_finding_name(one): one for one in run.findings or ()} for run in runs]
     for name in dict.fromkeys(name for run in found for name in run):
         own = [run.get(name) for run in found]
         tones = tuple(one.verdict.lower() if one else "" for one in own)
-        yield Line(name, tuple(_finding(one) for one in own), tones)
+        yield Line(name, tuple(_finding_words(one) for one in own), tones)
 
 
-def _name(one: Finding) -> str:
+def _finding_name(one: Finding) -> str:
     """Return the name of a finding. Checks of a promise are made for every field, which the metric
     names."""
     field = f", {one.metric}" if one.epsilon_claimed is not None else ""
     return f"{attack_words(one.attack)}, {adversary_words(one.adversary)}{field}"
 
 
-def _finding(one: Finding | None) -> str:
+def _finding_words(one: Finding | None) -> str:
     if one is None:
         return NONE
     verdict = verdict_words(one)
     return verdict if one.gain is None else f"{verdict}, {signed(one.gain.value)}"
 
 
-def _quality(score: str, run: Results) -> str:
+def _quality_words(score: str, run: Results) -> str:
     found = run.summary.test_scores
     return "n/a" if found is None else percent(found.figures().get(score))
 
@@ -237,6 +237,6 @@ def _site_part(name: str, findings: Sequence[Finding] | None) -> SitePart:
         name=name,
         worst=unknown if findings is None else worst_sentence(findings),
         findings=findings_section(findings),
-        forest=forest(findings),
+        forest=make_forest(findings),
         tested=describe_coverage(findings),
     )

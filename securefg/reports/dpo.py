@@ -8,12 +8,12 @@ from audits.answer.build import answer_of
 from audits.answer.model import Answer
 from securefg.foundation.files import write_atomically
 from securefg.foundation.units import number, percent
-from securefg.reports.findings_section import describe_coverage, findings_section, forest
+from securefg.reports.findings_section import describe_coverage, findings_section, make_forest
 from securefg.reports.first_screen import alone_command, make_screen
-from securefg.reports.headline import headline
+from securefg.reports.headline import make_headline
 from securefg.reports.results import Results, read_results
 from securefg.reports.templating import render_page
-from securefg.reports.verdicts import verdicts
+from securefg.reports.verdicts import list_verdicts
 from securefg.runs.folder import RunFolder
 from securefg.runs.scores import no_skill
 from securefg.settings.config import ContextSettings
@@ -64,7 +64,7 @@ def render_dpo(results: Results, answer: Answer) -> str:
     scores = summary.test_scores
     return render_page(
         "dpo.html",
-        headline=headline(results),
+        headline=make_headline(results),
         screen=make_screen(results, answer),
         alone=alone_command(results),
         config=results.config,
@@ -79,10 +79,10 @@ def render_dpo(results: Results, answer: Answer) -> str:
         never=percent(no_skill(scores, "average_precision")),
         chance=percent(1 / max(sum(1 for c in scores.per_class if c.count), 1)) if scores else "",
         findings=findings_section(results.findings),
-        forest=forest(results.findings),
+        forest=make_forest(results.findings),
         tested=describe_coverage(results.findings),
-        claims=zip(verdicts(results), summary.epsilon.values(), strict=True),
-        measured=lambda unit: _measured(results, unit),
+        claims=zip(list_verdicts(results), summary.epsilon.values(), strict=True),
+        measured=lambda unit: _measured_words(results, unit),
         chain=summary.transcript_chain,
         fingerprints=summary.fingerprints or "the data is not here",
         config_hash=summary.config_hash,
@@ -91,7 +91,7 @@ def render_dpo(results: Results, answer: Answer) -> str:
     )
 
 
-def _measured(results: Results, unit: str) -> str:
+def _measured_words(results: Results, unit: str) -> str:
     found = [f for f in results.findings or () if f.unit == unit]
     bounds = [f.epsilon_lower for f in found if f.epsilon_lower is not None]
     return f"at least {max(bounds):.3g}" if bounds else f"not measured per {unit}"

@@ -12,14 +12,14 @@ from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.quoting import printable
 from securefg.reports.figures.charts import csv_text
-from securefg.reports.headline import headline
+from securefg.reports.headline import make_headline
 from securefg.reports.page import build_report
 from securefg.reports.results import Results, read_results
 from securefg.reports.words import adversary_words, attack_words, signed, verdict_words
 from securefg.runs.folder import RunFolder
 
 
-def export(folder: RunFolder, kind: str) -> Path:
+def export_report(folder: RunFolder, kind: str) -> Path:
     """Write `report.<kind>` into the run's folder."""
     if kind == "html":
         return build_report(folder)
@@ -31,23 +31,30 @@ def export(folder: RunFolder, kind: str) -> Path:
 
 def as_markdown(results: Results) -> str:
     """Return the head of the page and the findings, to paste."""
-    top = headline(results)
-    parts = [f"# {_plain(top.title)}", _plain(f"{top.method} on {top.dataset}: {top.about}.")]
-    parts += [f"**{_plain(title)}.** {_plain(text)}" for title, text in top.notices]
+    top = make_headline(results)
+    parts = [
+        f"# {_plain_markdown(top.title)}",
+        _plain_markdown(f"{top.method} on {top.dataset}: {top.about}."),
+    ]
+    parts += [
+        f"**{_plain_markdown(title)}.** {_plain_markdown(text)}" for title, text in top.notices
+    ]
     scores = [("Test accuracy", top.accuracy, top.definition)]
     scores += [(tile.name, tile.value, tile.note) for tile in top.tiles]
-    parts.append(_table(("", "", ""), scores))
+    parts.append(_markdown_table(("", "", ""), scores))
     parts.append("## Privacy")
     for verdict in top.verdicts:
-        fields = "".join(f"\n- {_plain(field)}" for field in verdict.fields)
-        sentence = _plain(verdict.sentence)
-        parts.append(f"**per {verdict.unit}: {_plain(verdict.symbol)}** {sentence}{fields}")
+        fields = "".join(f"\n- {_plain_markdown(field)}" for field in verdict.fields)
+        sentence = _plain_markdown(verdict.sentence)
+        parts.append(
+            f"**per {verdict.unit}: {_plain_markdown(verdict.symbol)}** {sentence}{fields}"
+        )
     parts.append("## Findings")
-    parts.append(_findings(results.findings))
+    parts.append(_findings_table(results.findings))
     return "\n\n".join(parts) + "\n"
 
 
-def _findings(findings: Sequence[Finding] | None) -> str:
+def _findings_table(findings: Sequence[Finding] | None) -> str:
     if findings is None:
         return "Not audited."
     rows = [
@@ -60,18 +67,18 @@ def _findings(findings: Sequence[Finding] | None) -> str:
         )
         for one in findings
     ]
-    return _table(("attack", "adversary", "verdict", "gain", "because"), rows)
+    return _markdown_table(("attack", "adversary", "verdict", "gain", "because"), rows)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(map(_plain, line)) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_plain_markdown, line)) + " |" for line in lines)
 
 
 _MEANT = str.maketrans({c: f"\\{c}" for c in "\\`*_[]|"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def _plain(text: str) -> str:
+def _plain_markdown(text: str) -> str:
     """Return text that Markdown shows as it is: no markup, no HTML, one line."""
     return printable(" ".join(text.split())).translate(_MEANT)
 
@@ -91,10 +98,10 @@ def as_json(results: Results) -> str:
 
 def as_csv(results: Results) -> str:
     """Return the long form, one number a line: `part` is result, epsilon, round or finding."""
-    return csv_text(("part", "name", "value", "low", "high", "note"), _numbers(results))
+    return csv_text(("part", "name", "value", "low", "high", "note"), _number_rows(results))
 
 
-def _numbers(results: Results) -> Iterator[tuple[object, ...]]:
+def _number_rows(results: Results) -> Iterator[tuple[object, ...]]:
     summary = results.summary
     for name in ("test_accuracy", "val_accuracy", "rounds", "best_round", "dropped", "seconds"):
         yield "result", name, getattr(summary, name), None, None, ""

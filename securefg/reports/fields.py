@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.units import number, plural, span
+from securefg.foundation.units import number, plural, span_words
 from securefg.privacy.defence import Defence, find_defence
 from securefg.protocol.messages import Declaration, Message
 from securefg.reports.results import Booked, Kind, Results
@@ -25,13 +25,13 @@ class Released:
     seen: str
 
 
-def released(results: Results) -> tuple[Released, ...]:
+def released_fields(results: Results) -> tuple[Released, ...]:
     """Return private fields as booked, then the public ones that went up beside them."""
-    private = [_private(results, booked) for booked in results.booked]
-    return (*private, *_public(results))
+    private = [_private_field(results, booked) for booked in results.booked]
+    return (*private, *_public_fields(results))
 
 
-def declaration(results: Results, field: str) -> Declaration | None:
+def find_declaration(results: Results, field: str) -> Declaration | None:
     """Return the declaration of `Message.field`, or None if the method has no such field any
     more."""
     message, _, name = field.partition(".")
@@ -41,33 +41,33 @@ def declaration(results: Results, field: str) -> Declaration | None:
     return None
 
 
-def _private(results: Results, booked: Booked) -> Released:
+def _private_field(results: Results, booked: Booked) -> Released:
     mechanism = booked.mechanism
-    declared = declaration(results, mechanism.field)
+    declared = find_declaration(results, mechanism.field)
     return Released(
         field=mechanism.field,
         about=declared.about if declared else "not declared by this version of the method",
         often=_how_often(booked),
         who=f"{plural(booked.num_clients, 'client')}, rounds "
-        f"{span(booked.first_round, booked.last_round)}",
-        tone=_tone(booked),
-        protection=_protection(results, booked),
-        seen=_seen(declared, mechanism.masked),
+        f"{span_words(booked.first_round, booked.last_round)}",
+        tone=_booked_tone(booked),
+        protection=_protection_words(results, booked),
+        seen=_seen_words(declared, mechanism.masked),
     )
 
 
 def _how_often(booked: Booked) -> str:
-    times = span(booked.fewest, booked.most)
+    times = span_words(booked.fewest, booked.most)
     return f"{times} time{'s' if times != '1' else ''} by each client"
 
 
-def _tone(booked: Booked) -> str:
+def _booked_tone(booked: Booked) -> str:
     if booked.mechanism.noise_multiplier is None:
         return "masked" if booked.mechanism.masked else "open"
     return "bounded" if booked.mechanism.protects else "void"
 
 
-def _protection(results: Results, booked: Booked) -> str:
+def _protection_words(results: Results, booked: Booked) -> str:
     mechanism = booked.mechanism
     if mechanism.noise_multiplier is None and mechanism.masked:
         return "Only inside the sum, under masks; the sum itself carries no noise."
@@ -76,10 +76,10 @@ def _protection(results: Results, booked: Booked) -> str:
     own = results.config.privacy.field_rules.get(mechanism.field)
     name = own.mechanism if own else results.config.privacy.mechanism
     clip = (own.clip_l2 if own else None) or results.config.privacy.clip_l2
-    return _defence(name, mechanism.rule).booked_words(mechanism, clip)
+    return _find_defence(name, mechanism.rule).booked_words(mechanism, clip)
 
 
-def _defence(name: str, booked: str) -> type[Defence]:
+def _find_defence(name: str, booked: str) -> type[Defence]:
     """Return the defence that a config names, or any if that was not booked or cannot be
     imported."""
     try:
@@ -89,7 +89,7 @@ def _defence(name: str, booked: str) -> type[Defence]:
     return found if found.name == booked else Defence
 
 
-def _seen(declared: Declaration | None, masked: bool) -> str:
+def _seen_words(declared: Declaration | None, masked: bool) -> str:
     if masked and declared is not None and declared.scope == "recipients":
         return "Each recipient, its own sum over the clients that stayed; the server, none of it."
     if masked:
@@ -99,7 +99,7 @@ def _seen(declared: Declaration | None, masked: bool) -> str:
     return "The server, each client's own value, which the method needs."
 
 
-def _public(results: Results) -> list[Released]:
+def _public_fields(results: Results) -> list[Released]:
     sent = {kind.kind: kind for kind in results.traffic.kinds if kind.up}
     return [
         Released(
@@ -128,27 +128,29 @@ class Received:
     reader: str
 
 
-def received(results: Results) -> tuple[Received, ...]:
+def received_fields(results: Results) -> tuple[Received, ...]:
     """Return the lines of what the server sends to clients."""
     sent = {kind.kind: kind for kind in results.traffic.kinds if not kind.up}
     return tuple(
-        _received(message, name, declared, sent[message.kind])
+        _received_field(message, name, declared, sent[message.kind])
         for message in results.method.every_message
         if message.kind in sent
         for name, declared in message.declarations.items()
     )
 
 
-def _received(message: type[Message], name: str, declared: Declaration, kind: Kind) -> Received:
+def _received_field(
+    message: type[Message], name: str, declared: Declaration, kind: Kind
+) -> Received:
     return Received(
         field=f"{message.__name__}.{name}",
         about=declared.about,
-        often=_often(message, name, kind),
-        reader=_reader(declared),
+        often=_often_words(message, name, kind),
+        reader=_reader_words(declared),
     )
 
 
-def _reader(declared: Declaration) -> str:
+def _reader_words(declared: Declaration) -> str:
     if declared.scope == "public":
         return "Every client that was asked, and the server."
     if declared.opens is not None:
@@ -156,7 +158,7 @@ def _reader(declared: Declaration) -> str:
     return "Only the client it is addressed to, and the server."
 
 
-def _often(message: type[Message], name: str, kind: Kind) -> str:
+def _often_words(message: type[Message], name: str, kind: Kind) -> str:
     if name not in message.optional:
         return f"in all {plural(kind.messages, 'message')}"
     if not kind.kept:

@@ -12,19 +12,19 @@ from securefg.reports.words import (
     VERDICT_WORDS,
     adversary_words,
     attack_words,
-    capital,
+    capitalise_words,
     signed,
 )
 
 _RATES = {0.05: "twenty", 0.1: "ten", 0.2: "five"}
 
 
-def ranked(findings: Sequence[Finding]) -> list[Finding]:
+def rank_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Return the worst findings first. Among equal verdicts the largest gain comes first."""
-    return sorted(findings, key=lambda f: (WORST_FIRST.index(f.verdict), -_gain(f)))
+    return sorted(findings, key=lambda f: (WORST_FIRST.index(f.verdict), -_finding_gain(f)))
 
 
-def _gain(finding: Finding) -> float:
+def _finding_gain(finding: Finding) -> float:
     return finding.gain.value if finding.gain else 0.0
 
 
@@ -34,17 +34,17 @@ def worst_sentence(findings: Sequence[Finding] | None) -> str:
         return "Nobody has tried yet what can be learnt from this run: it was not audited."
     if not findings:
         return "Nothing was checked, so nothing is known."
-    first = ranked(findings)[0]
+    first = rank_findings(findings)[0]
     if first.verdict == "VIOLATION":
         return f"A privacy promise of this run is broken: {first.words}."
     if first.verdict == "LEAK":
         most = max(findings, key=_num_picked)
-        return _leak(most if _num_picked(most) > 0 else first)
+        return _leak_words(most if _num_picked(most) > 0 else first)
     if first.verdict == "INCONCLUSIVE":
         unsure = sum(f.verdict == "INCONCLUSIVE" for f in findings)
         return (
             f"Leaks cannot be ruled out: {number(unsure)} of {number(len(findings))} checks were "
-            f"not made or did not hold; {_held(findings)}."
+            f"not made or did not hold; {_silent_words(findings)}."
         )
     if first.verdict == "TRACE":
         return (
@@ -62,7 +62,7 @@ def worst_sentence(findings: Sequence[Finding] | None) -> str:
     )
 
 
-def _held(findings: Sequence[Finding]) -> str:
+def _silent_words(findings: Sequence[Finding]) -> str:
     """Return how many attacks were silent. Kept promises are counted apart from attacks that
     failed."""
     attacks = [finding for finding in findings if finding.gain]
@@ -76,8 +76,8 @@ def _num_picked(finding: Finding) -> float:
     return finding.details.get("picked", -1.0) if finding.verdict == "LEAK" else -1.0
 
 
-def _leak(one: Finding) -> str:
-    who, details = capital(adversary_words(one.adversary)), one.details
+def _leak_words(one: Finding) -> str:
+    who, details = capitalise_words(adversary_words(one.adversary)), one.details
     if details.get("picked", 0) > 0:
         rate = _RATES.get(details["picked_false_alarms"], "")
         alarm = f"at one false alarm in {rate}" if rate else "with few false alarms"
@@ -90,7 +90,7 @@ def _leak(one: Finding) -> str:
     if exact > 0:
         found = round(exact * one.targets)
         return (
-            f"Of {number(one.targets)} {_plural(one.unit)} that were tried, "
+            f"Of {number(one.targets)} {_plural_unit(one.unit)} that were tried, "
             f"{number(found)} can be reconstructed exactly by {adversary_words(one.adversary)}."
         )
     if "precision_at_num_edges" in details and one.unit == "edge":
@@ -108,7 +108,7 @@ def _leak(one: Finding) -> str:
     )
 
 
-def _plural(unit: str) -> str:
+def _plural_unit(unit: str) -> str:
     first, _, rest = unit.partition(" ")
     return " ".join(filter(None, (f"{first}s", rest)))
 
@@ -180,13 +180,15 @@ def findings_section(findings: Sequence[Finding] | None) -> FindingsSection | No
     """Return the section, or None if the run was not audited."""
     if findings is None:
         return None
-    ordered = sorted(findings, key=lambda one: _rank(one.verdict))
+    ordered = sorted(findings, key=lambda one: _verdict_rank(one.verdict))
     claims = tuple(one for one in ordered if one.epsilon_claimed is not None)
     sentence = f"{plural(len(findings), 'finding')}: {count_words(findings)}."
-    return FindingsSection(sentence, tuple(zip(_anchors(ordered), ordered, strict=True)), claims)
+    return FindingsSection(
+        sentence, tuple(zip(_finding_anchors(ordered), ordered, strict=True)), claims
+    )
 
 
-def _anchors(findings: Sequence[Finding]) -> list[str]:
+def _finding_anchors(findings: Sequence[Finding]) -> list[str]:
     """Return one anchor for each finding. An attack may be played on several fields, and a number
     tells those apart."""
     given: list[str] = []
@@ -208,7 +210,7 @@ def count_words(findings: Sequence[Finding]) -> str:
     return ", ".join(said) or "nothing was checked"
 
 
-def _rank(verdict: str) -> int:
+def _verdict_rank(verdict: str) -> int:
     return next((k for k, one in enumerate(WORST_FIRST) if one == verdict), len(WORST_FIRST))
 
 
@@ -232,9 +234,9 @@ class Forest:
     ticks: tuple[tuple[float, str], ...]
 
 
-def forest(findings: Sequence[Finding] | None) -> Forest | None:
+def make_forest(findings: Sequence[Finding] | None) -> Forest | None:
     """Return the plot, or None if no gain was measured."""
-    shown = [f for f in ranked(findings or ()) if f.gain is not None]
+    shown = [f for f in rank_findings(findings or ()) if f.gain is not None]
     if not shown:
         return None
     low = min(-0.1, *(f.gain.low for f in shown if f.gain))

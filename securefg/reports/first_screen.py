@@ -13,11 +13,11 @@ from audits.answer.model import Answer, Cell, Outcome, Remedy, Row
 from audits.answer.remedies import state_after
 from securefg.foundation.units import percent, plural
 from securefg.reports.cell_plots import CellPlot, plot_cell
-from securefg.reports.fields import declaration
+from securefg.reports.fields import find_declaration
 from securefg.reports.results import Results
-from securefg.reports.verdicts import verdicts
-from securefg.reports.words import capital
-from securefg.runs.scores import monitored, no_skill, score_of
+from securefg.reports.verdicts import list_verdicts
+from securefg.reports.words import capitalise_words
+from securefg.runs.scores import monitored_name, no_skill, score_of
 
 VERDICTS: dict[Outcome, tuple[str, str]] = {
     Outcome.BROKEN_PROMISE: ("no", "NO, not as it is"),
@@ -112,16 +112,16 @@ def make_screen(results: Results, answer: Answer) -> Screen:
         answer=answer,
         tone=tone,
         verdict=verdict,
-        beside=_beside(results),
+        beside=_scores_beside(results),
         rows=rows,
         hidden=tuple(row.title for row in answer.rows if not row.has_view),
         legend=tuple(line for line in LEGEND if line[0] in used),
         promises=tuple(promise_lines(results)),
-        checks=_checks(answer),
+        checks=_check_words(answer),
         remedies=tuple(map(_remedy_line, answer.remedies)),
-        unstopped=_unstopped(answer),
+        unstopped=_unstopped_words(answer),
         worth=describe_worth(results),
-        unknown=_unknown(answer),
+        unknown=_unknown_words(answer),
     )
 
 
@@ -139,7 +139,7 @@ def _row_view(answer: Answer, row: Row) -> RowView:
     return RowView(row.title, tuple(views))
 
 
-def _beside(results: Results) -> str:
+def _scores_beside(results: Results) -> str:
     days = sorted({one.made for one in results.findings or () if one.made})
     parts = [
         results.method.name,
@@ -160,7 +160,7 @@ def promise_lines(results: Results) -> Iterator[str]:
         named = ", ".join(_field_words(results, field) for field in fields)
         yield f"Nothing. No noise is on: {named}." if named else "Nothing: no epsilon is stored."
         return
-    for verdict in verdicts(results):
+    for verdict in list_verdicts(results):
         if verdict.tone == "open":
             yield f"Per {verdict.unit}: nothing is promised (epsilon is infinite)."
         else:
@@ -168,11 +168,11 @@ def promise_lines(results: Results) -> Iterator[str]:
 
 
 def _field_words(results: Results, field: str) -> str:
-    declared = declaration(results, field)
+    declared = find_declaration(results, field)
     return f"{declared.about} ({field})" if declared and declared.about else field
 
 
-def _checks(answer: Answer) -> str:
+def _check_words(answer: Answer) -> str:
     said = []
     for state in ("broken", "not known", "kept"):
         names = dict.fromkeys(one.name for one in answer.promises if one.state == state)
@@ -180,9 +180,9 @@ def _checks(answer: Answer) -> str:
     return f"Checks of the run's own claims: {'; '.join(said)}." if said else ""
 
 
-def _unknown(answer: Answer) -> str:
+def _unknown_words(answer: Answer) -> str:
     found = answer.unknown.removeprefix("Not known: ")
-    return capital(found) if found else "Nothing that was asked is left open."
+    return capitalise_words(found) if found else "Nothing that was asked is left open."
 
 
 def _remedy_line(remedy: Remedy) -> RemedyLine:
@@ -194,7 +194,7 @@ def _remedy_line(remedy: Remedy) -> RemedyLine:
     return RemedyLine(numbers, remedy.words, remedy.setting, tried)
 
 
-def _unstopped(answer: Answer) -> str:
+def _unstopped_words(answer: Answer) -> str:
     """Return the leaks for which no setting is named."""
     named = {number for remedy in answer.remedies for number in remedy.numbers}
     left = sorted(cell.number for cell in answer.leaks if cell.number not in named)
@@ -205,7 +205,7 @@ def _unstopped(answer: Answer) -> str:
 
 def describe_worth(results: Results) -> str:
     """Return the monitored score beside one class, and the command for training alone."""
-    summary, score = results.summary, monitored(results.config, results.summary)
+    summary, score = results.summary, monitored_name(results.config, results.summary)
     reached = score_of(summary, score)
     if reached is None:
         return "Not known: the run has no score on test nodes."

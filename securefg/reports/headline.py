@@ -12,7 +12,7 @@ from securefg.foundation.units import (
     seconds_text,
 )
 from securefg.reports.results import Results
-from securefg.reports.verdicts import Verdict, verdicts
+from securefg.reports.verdicts import Verdict, list_verdicts
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Headline:
     classes: tuple[tuple[str, str, str, str, str], ...] = ()
 
 
-def headline(results: Results) -> Headline:
+def make_headline(results: Results) -> Headline:
     """Sum up a finished run for the head of its page."""
     summary = results.summary
     return Headline(
@@ -49,18 +49,18 @@ def headline(results: Results) -> Headline:
         dataset=summary.dataset,
         about=results.method.summary,
         accuracy=percent(summary.test_accuracy),
-        definition=_definition(results),
-        tiles=_tiles(results),
-        verdicts=verdicts(results),
-        notices=_notices(results),
+        definition=_score_definition(results),
+        tiles=_make_tiles(results),
+        verdicts=list_verdicts(results),
+        notices=_list_notices(results),
         classes=class_lines(results),
     )
 
 
-def _definition(results: Results) -> str:
+def _score_definition(results: Results) -> str:
     if all(one.aborted for one in results.rounds):
         return "No round was finished, so there is no model to score."
-    kept = _monitored(results)
+    kept = _monitored_words(results)
     best = f"at round {results.summary.best_round:,}, the best by validation {kept}"
     if results.method.make_evaluator is None:
         return (
@@ -73,7 +73,7 @@ def _definition(results: Results) -> str:
     )
 
 
-def _monitored(results: Results) -> str:
+def _monitored_words(results: Results) -> str:
     """Return the validation score by which the kept model was chosen, in words."""
     monitor = results.summary.monitor or results.config.training.monitor
     return "accuracy" if monitor == "either" else monitor.removeprefix("val_").replace("_", " ")
@@ -112,13 +112,13 @@ def class_lines(results: Results) -> tuple[tuple[str, str, str, str, str], ...]:
     )
 
 
-def _tiles(results: Results) -> tuple[Tile, ...]:
+def _make_tiles(results: Results) -> tuple[Tile, ...]:
     summary, up, down = results.summary, results.summary.bytes.up, results.summary.bytes.down
     planned = results.config.training.rounds
     tiles = [
         Tile("Validation accuracy", percent(summary.val_accuracy), f"round {summary.best_round:,}"),
-        Tile("Rounds", number(summary.rounds), f"of {planned:,}; {_stop(results)}"),
-        Tile("Clients", number(results.partition.num_clients), _drops(summary.dropped)),
+        Tile("Rounds", number(summary.rounds), f"of {planned:,}; {_stop_words(results)}"),
+        Tile("Clients", number(results.partition.num_clients), _drop_words(summary.dropped)),
         Tile("Sent up", bytes_text(up.total), f"{bytes_text(up.envelope)} of it envelope"),
         Tile("Sent down", bytes_text(down.total), f"{bytes_text(down.envelope)} of it envelope"),
         Tile("Time", seconds_text(summary.seconds), f"on {summary.device}, {summary.engine}"),
@@ -130,18 +130,18 @@ def _tiles(results: Results) -> tuple[Tile, ...]:
     return (*tiles[:1], *_class_tiles(results), *tiles[1:])
 
 
-def _stop(results: Results) -> str:
+def _stop_words(results: Results) -> str:
     if results.summary.stopped == "early stopping":
         patience = results.config.training.patience
         return f"early stopping: {patience} rounds without a better validation score"
     return results.summary.stopped
 
 
-def _drops(dropped: int) -> str:
+def _drop_words(dropped: int) -> str:
     return f"{plural(dropped, 'drop-out')}" if dropped else "no drop-outs"
 
 
-def _notices(results: Results) -> tuple[tuple[str, str], ...]:
+def _list_notices(results: Results) -> tuple[tuple[str, str], ...]:
     """Return (title, text) of what a reader must not miss."""
     found = []
     if not results.summary.noise_protects:
@@ -163,13 +163,15 @@ def _notices(results: Results) -> tuple[tuple[str, str], ...]:
             )
         )
     if results.summary.attempts > 1:
-        found.append((f"This run took {results.summary.attempts} attempts", _resumed(results)))
+        found.append(
+            (f"This run took {results.summary.attempts} attempts", _resumed_words(results))
+        )
     if results.traffic.damage:
         found.append(("The transcript is not whole", results.traffic.damage))
     return tuple(found)
 
 
-def _resumed(results: Results) -> str:
+def _resumed_words(results: Results) -> str:
     after = " and ".join(number(last) for last in results.resumed_after)
     again = (
         "Noise was drawn afresh, so rounds that were lost and repeated are on the books twice."

@@ -18,14 +18,14 @@ from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.units import epsilon_text
 from securefg.reports.answer_views import short_text, table_html, table_rows
 from securefg.reports.curve_data import CurveData, CurvePoint
-from securefg.reports.figures.canvas import standalone
+from securefg.reports.figures.canvas import standalone_svg
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, rounds_of
-from securefg.reports.run_figures import curves
+from securefg.reports.run_figures import draw_curves
 from securefg.reports.words import score_words
 from securefg.runs.folder import RunFolder
 from securefg.runs.observing import RoundReport
-from securefg.runs.scores import monitored, no_skill, score_of
+from securefg.runs.scores import monitored_name, no_skill, score_of
 from securefg.runs.summary import Summary
 from securefg.settings.config import RunConfig
 
@@ -70,23 +70,23 @@ class RunResult:
         lines = [
             f"RunResult {summary.name}: {summary.method} on {summary.dataset}, seed {summary.seed}",
             f"  rounds         {summary.rounds} ({summary.stopped}), best {summary.best_round}",
-            *(f"  {name:14} {value}" for name, value in self._scores()),
-            *(f"  {name:14} {value}" for name, value in self._claims()),
+            *(f"  {name:14} {value}" for name, value in self._score_lines()),
+            *(f"  {name:14} {value}" for name, value in self._claim_lines()),
             f"  folder         {self.path}",
         ]
         return "\n".join(lines)
 
-    def _scores(self) -> list[tuple[str, str]]:
+    def _score_lines(self) -> list[tuple[str, str]]:
         """Return the test score that the run monitors, beside that of always naming one class."""
         try:
-            score = monitored(self.config, self.summary)
+            score = monitored_name(self.config, self.summary)
         except (SecurefgError, OSError):  # the folder is gone, and its config with it
             score = "accuracy"
         found = no_skill(self.summary.test_scores, score)
         beside = "" if found is None else f" (one class {_share(found)})"
         return [(f"test {score.replace('_', ' ')}", _share(score_of(self.summary, score)) + beside)]
 
-    def _claims(self) -> list[tuple[str, str]]:
+    def _claim_lines(self) -> list[tuple[str, str]]:
         claims = self.summary.epsilon.items()
         return [(f"epsilon/{unit}", epsilon_text(claim.epsilon)) for unit, claim in claims]
 
@@ -98,7 +98,7 @@ class RunResult:
         rows = []
         for report in self.metrics():
             row = {k: v for k, v in asdict(report).items() if k not in ("epsilon", "extra")}
-            epsilons = {f"epsilon_{u}": _number(e) for u, e in report.epsilon.items()}
+            epsilons = {f"epsilon_{u}": _epsilon_number(e) for u, e in report.epsilon.items()}
             kept = {k: v for k, v in row.items() if k in SHORT} if short else row
             rows.append({**kept, **epsilons, **({} if short else report.extra)})
         return frame(rows)
@@ -106,8 +106,8 @@ class RunResult:
     def figures(self) -> dict[str, str]:
         """Return SVG by title, each a file of its own: accuracy, loss, bytes, finite epsilons."""
         with only_known_modules(unless=self.trusted):
-            drawn = curves(read_results(RunFolder(self.path)))
-        return {figure.title: standalone(figure) for figure in drawn}
+            drawn = draw_curves(read_results(RunFolder(self.path)))
+        return {figure.title: standalone_svg(figure) for figure in drawn}
 
     def report(self) -> Path:
         """Return the page, made anew."""
@@ -118,14 +118,14 @@ class RunResult:
         summary = self.summary
         rows: list[tuple[str, str]] = [
             ("rounds", f"{summary.rounds} ({summary.stopped}), best {summary.best_round}"),
-            *self._scores(),
+            *self._score_lines(),
         ]
         for unit, claim in summary.epsilon.items():
             beside = f"; not covered: {'; '.join(claim.not_covered)}" if claim.not_covered else ""
             rows.append((f"epsilon per {unit}", claim.bound(unit) + beside))
         drawn = "".join(self.figures().values()) if summary.rounds else ""
         title = f"{summary.method} on {summary.dataset}, seed {summary.seed}"
-        return f"<h4>{escape(title)}</h4>{table(('', ''), rows)}{drawn}"
+        return f"<h4>{escape(title)}</h4>{to_table(('', ''), rows)}{drawn}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,7 +153,7 @@ class AuditResult:
         """
         if short:
             return frame(table_rows(self.answer))
-        return frame([_flat(finding) for finding in self.findings])
+        return frame([_flat_row(finding) for finding in self.findings])
 
     def __repr__(self) -> str:
         try:
@@ -196,7 +196,7 @@ class CurveResult:
             own = {
                 "series": point.series,
                 "defence": point.defence,
-                "epsilon": _number(point.epsilon),
+                "epsilon": _epsilon_number(point.epsilon),
                 "unit": point.unit,
                 "accuracy": None if point.accuracy is None else point.accuracy.value,
                 "epsilon_lower": point.epsilon_lower,
@@ -221,14 +221,14 @@ class CurveResult:
                 point.defence,
                 "∞" if point.epsilon is None else f"{point.epsilon:g}",
                 _share(None if point.accuracy is None else point.accuracy.value),
-                _largest([leak.gain.value for leak in point.leaks if leak.gain]),
+                _largest_text([leak.gain.value for leak in point.leaks if leak.gain]),
                 point.failed,
             )
             for point in self.data.points
         ]
         score = score_words(self.data.points)
         columns = ("series", "defence", "epsilon", score, "largest gain", "failed")
-        return f"{table(columns, rows)}<p>{escape(str(self.page))}</p>"
+        return f"{to_table(columns, rows)}<p>{escape(str(self.page))}</p>"
 
 
 def _short_point(point: CurvePoint) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _short_point(point: CurvePoint) -> dict[str, Any]:
     return {
         "series": point.series,
         "defence": point.defence,
-        "epsilon": _number(point.epsilon),
+        "epsilon": _epsilon_number(point.epsilon),
         "unit": point.unit,
         point.score: None if point.accuracy is None else point.accuracy.value,
         "largest_gain": max(gains, default=None),
@@ -253,7 +253,7 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def to_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return an HTML table. Every cell is escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
@@ -262,7 +262,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _flat(finding: Finding) -> dict[str, Any]:
+def _flat_row(finding: Finding) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, value in finding.model_dump(mode="json").items():
         if isinstance(value, dict) and {"value", "low", "high"} <= set(value):
@@ -276,11 +276,11 @@ def _flat(finding: Finding) -> dict[str, Any]:
     return row
 
 
-def _largest(gains: list[float]) -> str:
+def _largest_text(gains: list[float]) -> str:
     return f"{max(gains):+.3f}" if gains else ""
 
 
-def _number(epsilon: float | None) -> float:
+def _epsilon_number(epsilon: float | None) -> float:
     return float("inf") if epsilon is None else epsilon
 
 

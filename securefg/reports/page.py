@@ -11,17 +11,17 @@ from audits.answer.model import Answer
 from securefg.foundation.files import write_atomically
 from securefg.foundation.lock import owned
 from securefg.foundation.units import bytes_text
-from securefg.reports.fields import declaration, received, released
-from securefg.reports.findings_section import describe_coverage, findings_section, forest
+from securefg.reports.fields import find_declaration, received_fields, released_fields
+from securefg.reports.findings_section import describe_coverage, findings_section, make_forest
 from securefg.reports.first_screen import alone_command, make_screen
-from securefg.reports.headline import headline
+from securefg.reports.headline import make_headline
 from securefg.reports.results import Results, read_results
-from securefg.reports.run_figures import curves, partition_section
+from securefg.reports.run_figures import draw_curves, partition_section
 from securefg.reports.templating import render_page
 from securefg.runs.folder import RunFolder
 
 
-def _same(results: Results) -> str:
+def _repeat_words(results: Results) -> str:
     noised = any(booked.mechanism.noise_multiplier for booked in results.booked)
     if noised and results.config.privacy.noise_rng == "system":
         return (
@@ -31,7 +31,7 @@ def _same(results: Results) -> str:
     return "On the same machine and versions a repeat gives the same result to the bit."
 
 
-def _agreement(results: Results) -> str:
+def _agreement_words(results: Results) -> str:
     counted, traffic = results.summary.bytes, results.traffic
     found = (traffic.bytes_sent(up=True), traffic.bytes_sent(up=False))
     if found == (counted.up.total, counted.down.total):
@@ -56,41 +56,41 @@ def build_report(folder: RunFolder) -> Path:
     """
     path = folder.path / "report.html"
     with owned(folder.path):
-        write_atomically(path, render(read_results(folder), answer_of(folder.path)))
+        write_atomically(path, render_results(read_results(folder), answer_of(folder.path)))
     return path
 
 
-def render(results: Results, answer: Answer) -> str:
+def render_results(results: Results, answer: Answer) -> str:
     """Return the page as text. Everything that comes from the folder is escaped."""
     return render_page(
         "report.html",
-        headline=headline(results),
-        about={field: _about(results, field) for field in _unprotected(results)},
+        headline=make_headline(results),
+        about={field: _about_field(results, field) for field in _unprotected_fields(results)},
         findings=findings_section(results.findings),
         screen=make_screen(results, answer),
         alone=alone_command(results),
         context=results.config.context,
-        forest=forest(results.findings),
+        forest=make_forest(results.findings),
         tested=describe_coverage(results.findings),
-        curves=curves(results),
+        curves=draw_curves(results),
         partition=partition_section(results.partition, _has_samples(results)),
-        released=released(results),
-        received=received(results),
+        released=released_fields(results),
+        received=received_fields(results),
         traffic=results.traffic,
-        agreement=_agreement(results),
+        agreement=_agreement_words(results),
         summary=results.summary,
         config=results.config,
-        same=_same(results),
+        same=_repeat_words(results),
         settings=yaml.safe_dump(results.config.model_dump(mode="json"), sort_keys=False),
     )
 
 
-def _unprotected(results: Results) -> set[str]:
+def _unprotected_fields(results: Results) -> set[str]:
     return {field for claim in results.summary.epsilon.values() for field in claim.because}
 
 
-def _about(results: Results, field: str) -> str:
-    declared = declaration(results, field)
+def _about_field(results: Results, field: str) -> str:
+    declared = find_declaration(results, field)
     return declared.about if declared else ""
 
 

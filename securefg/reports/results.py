@@ -28,7 +28,7 @@ from securefg.protocol.transcript import Record, read_transcript
 from securefg.runs.folder import RunFolder, read_json_lines
 from securefg.runs.metrics_file import most_told
 from securefg.runs.observing import RoundReport
-from securefg.runs.reconcile import unbooked
+from securefg.runs.reconcile import first_unbooked
 from securefg.runs.summary import ClaimedEpsilon, Summary
 from securefg.settings.config import RunConfig
 
@@ -82,13 +82,13 @@ def read_bookings(path: Path, num_clients: int) -> tuple[Booked, ...]:
     for release in read_ledger(path):
         if not len(release.clients):
             continue
-        size = max(num_clients, _beyond(release.clients))
+        size = max(num_clients, _beyond_clients(release.clients))
         key = replace(release.mechanism, num_rows=1)
         tallies.setdefault(key, _Bookings(size)).add(release)
     return tuple(tally.booked(mechanism) for mechanism, tally in tallies.items())
 
 
-def _beyond(clients: Clients) -> int:
+def _beyond_clients(clients: Clients) -> int:
     return max(high for _, high in clients.ranges)
 
 
@@ -220,7 +220,7 @@ def _require_books(folder: RunFolder) -> None:
     """Raise RunFolderError if the ledger lacks what was recorded. The page would say that less was
     sent."""
     try:
-        lost = unbooked(folder)
+        lost = first_unbooked(folder)
     except RunFolderError:  # of a damaged transcript the page tells: `traffic.damage`
         return
     if lost is not None:

@@ -18,9 +18,9 @@ from securefg.foundation.units import (
     percent,
     plural,
     significant,
-    span,
+    span_words,
 )
-from securefg.reports.figures.canvas import Figure, LegendEntry, ticks
+from securefg.reports.figures.canvas import Figure, LegendEntry, axis_ticks
 from securefg.reports.figures.charts import (
     BarChart,
     HeatMap,
@@ -38,26 +38,26 @@ from securefg.runs.observing import RoundReport
 MAX_POINTS = 400
 
 
-def curves(results: Results) -> tuple[Figure, ...]:
+def draw_curves(results: Results) -> tuple[Figure, ...]:
     """Return the figures over rounds, or none if no round was finished."""
     if not results.rounds:
         return ()
-    rounds = thinned(results.rounds, results.summary.best_round)
-    costs = (_bytes(results, rounds), *_epsilons(results, rounds))
+    rounds = thin_rounds(results.rounds, results.summary.best_round)
+    costs = (_bytes_figure(results, rounds), *_epsilon_figures(results, rounds))
     # An aborted round repeats the scores of the round before, and the first has none to repeat.
     if all(one.aborted for one in results.rounds):
         return costs
-    return (_accuracy(results, rounds), _loss(results, rounds), *costs)
+    return (_accuracy_figure(results, rounds), _loss_figure(results, rounds), *costs)
 
 
-def thinned(rounds: Sequence[RoundReport], best: int) -> tuple[RoundReport, ...]:
+def thin_rounds(rounds: Sequence[RoundReport], best: int) -> tuple[RoundReport, ...]:
     """Return evenly spaced rounds, at most about `MAX_POINTS`, with the best and the last one."""
     stride = -(-len(rounds) // MAX_POINTS)
     last = len(rounds) - 1
     return tuple(r for i, r in enumerate(rounds) if i % stride == 0 or i == last or r.round == best)
 
 
-def drops(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
+def drops_by_round(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
     """Return (round, clients that dropped out since the round before). The metrics count all so
     far."""
     first = [(rounds[0].round, rounds[0].dropped)]
@@ -65,41 +65,45 @@ def drops(rounds: Sequence[RoundReport]) -> tuple[tuple[int, int], ...]:
     return tuple((number, count) for number, count in first + later if count > 0)
 
 
-def _accuracy(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+def _accuracy_figure(results: Results, rounds: Sequence[RoundReport]) -> Figure:
     series = (
-        Series("validation", _scores(results, rounds, "val_accuracy"), 1, dashed=True),
-        Series("test", _scores(results, rounds, "test_accuracy"), 2),
+        Series("validation", _scores_by_round(results, rounds, "val_accuracy"), 1, dashed=True),
+        Series("test", _scores_by_round(results, rounds, "test_accuracy"), 2),
     )
     caption = "The test score is shown for the record; only validation chose the round."
-    lost = drops(rounds)
+    lost = drops_by_round(rounds)
     caption += " Crosses mark drop-outs." if lost else ""
-    return _drawn(results, rounds, "Accuracy", caption, series, _short_percent, lost=lost)
+    return _draw_figure(results, rounds, "Accuracy", caption, series, _short_percent, lost=lost)
 
 
-def _loss(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+def _loss_figure(results: Results, rounds: Sequence[RoundReport]) -> Figure:
     series = (
-        Series("validation", _scores(results, rounds, "val_loss"), 1, dashed=True),
-        Series("training", _scores(results, rounds, "train_loss"), 3),
+        Series("validation", _scores_by_round(results, rounds, "val_loss"), 1, dashed=True),
+        Series("training", _scores_by_round(results, rounds, "train_loss"), 3),
     )
-    return _drawn(results, rounds, "Loss", "Mean cross entropy per node.", series, significant)
+    return _draw_figure(
+        results, rounds, "Loss", "Mean cross entropy per node.", series, significant
+    )
 
 
-def _scores(results: Results, rounds: Sequence[RoundReport], name: str) -> tuple[float | None, ...]:
+def _scores_by_round(
+    results: Results, rounds: Sequence[RoundReport], name: str
+) -> tuple[float | None, ...]:
     """Return the score of every round, None before the first round that was not aborted."""
     first = next(one.round for one in results.rounds if not one.aborted)
     return tuple(getattr(one, name) if one.round >= first else None for one in rounds)
 
 
-def _bytes(results: Results, rounds: Sequence[RoundReport]) -> Figure:
+def _bytes_figure(results: Results, rounds: Sequence[RoundReport]) -> Figure:
     series = (
         Series("up", tuple(float(r.bytes_up) for r in rounds), 1),
         Series("down", tuple(float(r.bytes_down) for r in rounds), 2, dashed=True),
     )
     caption = "Encoded bytes so far, over all clients, envelopes included."
-    return _drawn(results, rounds, "Bytes sent", caption, series, bytes_text, from_zero=True)
+    return _draw_figure(results, rounds, "Bytes sent", caption, series, bytes_text, from_zero=True)
 
 
-def _epsilons(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
+def _epsilon_figures(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
     """Return a figure per unit, since the units lie orders of magnitude apart."""
     found = []
     for unit, claim in results.summary.epsilon.items():
@@ -114,11 +118,13 @@ def _epsilons(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
         if not results.summary.noise_protects:
             caption += " Void here: the noise was seeded."
         name = f"Epsilon per {unit}"
-        found.append(_drawn(results, rounds, name, caption, series, _epsilon, from_zero=True))
+        found.append(
+            _draw_figure(results, rounds, name, caption, series, _epsilon_text, from_zero=True)
+        )
     return found
 
 
-def _drawn(
+def _draw_figure(
     results: Results,
     rounds: Sequence[RoundReport],
     name: str,
@@ -129,7 +135,7 @@ def _drawn(
     lost: tuple[tuple[int, int], ...] = (),
 ) -> Figure:
     chart = LineChart(
-        label=f"{name} by round. {_ends(rounds, series, text)}",
+        label=f"{name} by round. {_line_ends(rounds, series, text)}",
         rounds=tuple(r.round for r in rounds),
         series=series,
         text=text,
@@ -141,7 +147,7 @@ def _drawn(
     return Figure(name, caption, draw_lines(chart), legend, csv=line_numbers(chart))
 
 
-def _ends(
+def _line_ends(
     rounds: Sequence[RoundReport], series: Sequence[Series], text: Callable[[float], str]
 ) -> str:
     """Return what a screen reader says of the lines."""
@@ -158,7 +164,7 @@ def _short_percent(share: float) -> str:
     return percent(share).replace(".0%", "%")
 
 
-def _epsilon(value: float) -> str:
+def _epsilon_text(value: float) -> str:
     text = epsilon_text(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -180,15 +186,17 @@ def partition_section(partition: PartitionStatistics, samples: bool) -> Partitio
     """Return the section. With `samples`, labels belong to a node's samples, not to the node."""
     many = partition.num_clients > MAX_ROWS
     if not partition.clients:
-        return PartitionSection(_sentence(partition), (), ())
+        return PartitionSection(_partition_sentence(partition), (), ())
     return PartitionSection(
-        sentence=_sentence(partition),
-        figures=population_figures(partition, samples) if many else _clients(partition, samples),
+        sentence=_partition_sentence(partition),
+        figures=population_figures(partition, samples)
+        if many
+        else _client_figures(partition, samples),
         table=() if many else partition.clients,
     )
 
 
-def _sentence(partition: PartitionStatistics) -> str:
+def _partition_sentence(partition: PartitionStatistics) -> str:
     if partition.num_clients == 1:
         return f"One client holds all {plural(partition.num_union_nodes, 'node')}."
     return (
@@ -199,19 +207,23 @@ def _sentence(partition: PartitionStatistics) -> str:
     )
 
 
-def _clients(partition: PartitionStatistics, samples: bool) -> tuple[Figure, ...]:
-    figures = [_nodes(partition), _edges(partition), _labels(partition, samples)]
-    figures.append(_degrees(partition))
+def _client_figures(partition: PartitionStatistics, samples: bool) -> tuple[Figure, ...]:
+    figures = [
+        _nodes_figure(partition),
+        _edges_figure(partition),
+        _labels_figure(partition, samples),
+    ]
+    figures.append(_degrees_figure(partition))
     if partition.overlap is not None and partition.num_clients > 1:
-        figures.append(_overlap(partition, partition.overlap))
+        figures.append(_overlap_figure(partition, partition.overlap))
     return tuple(figures)
 
 
-def _names(partition: PartitionStatistics) -> tuple[str, ...]:
+def _client_names(partition: PartitionStatistics) -> tuple[str, ...]:
     return tuple(str(client.client) for client in partition.clients)
 
 
-def _nodes(partition: PartitionStatistics) -> Figure:
+def _nodes_figure(partition: PartitionStatistics) -> Figure:
     rows = tuple(Row(str(c.client), (c.num_nodes,)) for c in partition.clients)
     sizes = [c.num_nodes for c in partition.clients]
     label = f"Nodes per client, from {min(sizes):,} to {max(sizes):,}."
@@ -219,7 +231,7 @@ def _nodes(partition: PartitionStatistics) -> Figure:
     return bar_figure("Nodes per client", "A node may be held by several clients.", chart)
 
 
-def _edges(partition: PartitionStatistics) -> Figure:
+def _edges_figure(partition: PartitionStatistics) -> Figure:
     rows = tuple(Row(str(c.client), (c.num_edges, c.num_lost_edges)) for c in partition.clients)
     lost = [c.num_lost_edges for c in partition.clients]
     label = f"Edges per client, held and lost; lost ones from {min(lost):,} to {max(lost):,}."
@@ -229,27 +241,27 @@ def _edges(partition: PartitionStatistics) -> Figure:
     return bar_figure("Edges per client", caption, chart, legend)
 
 
-def _labels(partition: PartitionStatistics, samples: bool) -> Figure:
+def _labels_figure(partition: PartitionStatistics, samples: bool) -> Figure:
     counts = tuple(c.label_counts for c in partition.clients)
     classes = tuple(str(number) for number in range(len(counts[0])))
     what = "samples" if samples else "nodes"
     label = f"Labels per client: {what} of each of {len(classes)} classes."
-    chart = HeatMap(label, _names(partition), classes, counts, _row_shares(counts), "class")
+    chart = HeatMap(label, _client_names(partition), classes, counts, _row_shares(counts), "class")
     caption = f"Number of {what}. The stronger the colour, the larger the share of the client's."
     return map_figure("Labels per client", caption, chart)
 
 
-def _degrees(partition: PartitionStatistics) -> Figure:
+def _degrees_figure(partition: PartitionStatistics) -> Figure:
     counts = tuple(c.degree_counts for c in partition.clients)
     bins = tuple(degree_range(index) for index in range(len(counts[0])))
     label = f"Degrees per client: nodes in {len(bins)} ranges of degree within the shard."
-    chart = HeatMap(label, _names(partition), bins, counts, _row_shares(counts), "degree")
+    chart = HeatMap(label, _client_names(partition), bins, counts, _row_shares(counts), "degree")
     caption = "Nodes by their degree within the client's own shard, in ranges that double."
     return map_figure("Degrees per client", caption, chart)
 
 
-def _overlap(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...]) -> Figure:
-    names = _names(partition)
+def _overlap_figure(partition: PartitionStatistics, overlap: tuple[tuple[int, ...], ...]) -> Figure:
+    names = _client_names(partition)
     shares = tuple(tuple(both / max(row[i], 1) for both in row) for i, row in enumerate(overlap))
     label = "Overlap of clients: nodes that both hold."
     chart = HeatMap(label, names, names, overlap, shares, "client")
@@ -269,17 +281,17 @@ def population_figures(partition: PartitionStatistics, samples: bool) -> tuple[F
     clients = partition.clients
     what = "samples" if samples else "nodes"
     return (
-        _histogram("nodes", [c.num_nodes for c in clients]),
-        _histogram("edges", [c.num_edges for c in clients]),
-        _histogram("lost edges", [c.num_lost_edges for c in clients]),
-        _histogram("classes", [sum(n > 0 for n in c.label_counts) for c in clients]),
-        _totals("class", what, [c.label_counts for c in clients], str),
-        _totals("degree", "nodes", [c.degree_counts for c in clients], degree_range),
+        _histogram_figure("nodes", [c.num_nodes for c in clients]),
+        _histogram_figure("edges", [c.num_edges for c in clients]),
+        _histogram_figure("lost edges", [c.num_lost_edges for c in clients]),
+        _histogram_figure("classes", [sum(n > 0 for n in c.label_counts) for c in clients]),
+        _totals_figure("class", what, [c.label_counts for c in clients], str),
+        _totals_figure("degree", "nodes", [c.degree_counts for c in clients], degree_range),
     )
 
 
-def _histogram(what: str, values: Sequence[int]) -> Figure:
-    rows = tuple(Row(label, (count,)) for label, count in binned(values))
+def _histogram_figure(what: str, values: Sequence[int]) -> Figure:
+    rows = tuple(Row(label, (count,)) for label, count in bin_values(values))
     label = f"Clients by their number of {what}, from {min(values):,} to {max(values):,}."
     chart = BarChart(label, rows, ("clients",), row_word=f"{what}:", axis=what)
     caption = f"Bars count clients; the median client has {np.median(values):,.0f} {what}."
@@ -287,27 +299,27 @@ def _histogram(what: str, values: Sequence[int]) -> Figure:
     return bar_figure(title, caption, chart)
 
 
-def binned(values: Sequence[int]) -> list[tuple[str, int]]:
+def bin_values(values: Sequence[int]) -> list[tuple[str, int]]:
     """Return ranges of whole numbers with the number of values in each. Ranges are equal, or double
     if a few values lie far above the rest."""
     skewed = max(values) > 8 * max(float(np.median(values)), 2.0)
-    edges = _doubling(max(values)) if skewed else _equal(min(values), max(values))
+    edges = _doubling_edges(max(values)) if skewed else _equal_edges(min(values), max(values))
     counts, _ = np.histogram(values, edges)
-    ranges = [span(a, b - 1) for a, b in pairwise(edges)]
+    ranges = [span_words(a, b - 1) for a, b in pairwise(edges)]
     filled = np.flatnonzero(counts)
     kept = slice(int(filled[0]), int(filled[-1]) + 1)
     return list(zip(ranges[kept], counts[kept].tolist(), strict=True))
 
 
-def _equal(low: int, high: int) -> list[int]:
-    return [int(edge) for edge in ticks(low, high + 1, MAX_BINS, whole=True)]
+def _equal_edges(low: int, high: int) -> list[int]:
+    return [int(edge) for edge in axis_ticks(low, high + 1, MAX_BINS, whole=True)]
 
 
-def _doubling(high: int) -> list[int]:
+def _doubling_edges(high: int) -> list[int]:
     return [0, *(2**power for power in range(high.bit_length() + 1))]
 
 
-def _totals(
+def _totals_figure(
     what: str, counted: str, counts: Sequence[Sequence[int]], name: Callable[[int], str]
 ) -> Figure:
     sums = np.asarray(counts, dtype=np.int64).sum(0).tolist()

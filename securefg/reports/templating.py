@@ -16,7 +16,13 @@ from securefg.foundation.units import (
     seconds_text,
     significant,
 )
-from securefg.reports.words import adversary_words, attack_words, capital, signed, verdict_words
+from securefg.reports.words import (
+    adversary_words,
+    attack_words,
+    capitalise_words,
+    signed,
+    verdict_words,
+)
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -36,15 +42,15 @@ def render_page(template: str, **values: Any) -> str:
         "seconds": seconds_text,
         "significant": significant,
         "signed": signed,
-        "commands": commands,
+        "commands": mark_commands,
         "attack": attack_words,
         "adversary": adversary_words,
-        "capitalise": capital,
+        "capitalise": capitalise_words,
         "verdict": verdict_words,
     }
     return environment.get_template(template).render(**values)
 
 
-def commands(text: str) -> Markup:
+def mark_commands(text: str) -> Markup:
     """Return the text, with what stands between back-quotes set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))

@@ -70,12 +70,12 @@ class Verdict:
     fields: tuple[str, ...]
 
 
-def verdicts(results: Results) -> tuple[Verdict, ...]:
+def list_verdicts(results: Results) -> tuple[Verdict, ...]:
     """Return the verdict of every unit's claim. Units that are open for the same fields share a
     verdict."""
     found: list[Verdict] = []
     for unit, claim in results.summary.epsilon.items():
-        verdict = _verdict(results, unit, claim)
+        verdict = _make_verdict(results, unit, claim)
         alike = next((v for v in found if v.tone == "open" and v.fields == verdict.fields), None)
         if alike is not None and verdict.tone == "open":
             said = f"Epsilon per {unit}: infinite, by the same fields as per {alike.unit}."
@@ -84,20 +84,20 @@ def verdicts(results: Results) -> tuple[Verdict, ...]:
     return tuple(found)
 
 
-def _verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:
-    tone, chance = _tone(results, unit, claim)
+def _make_verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:
+    tone, chance = _claim_tone(results, unit, claim)
     return Verdict(
         unit=unit,
         covers=_COVERS[unit],
         tone=tone,
         symbol="void" if tone == "void" else f"ε = {epsilon_text(claim.epsilon)}",
-        sentence=_sentence(results, tone, unit, claim),
-        meaning=_meaning(unit, chance) if tone in ("bounded", "weak") else "",
+        sentence=_claim_sentence(results, tone, unit, claim),
+        meaning=_claim_meaning(unit, chance) if tone in ("bounded", "weak") else "",
         fields=claim.because,
     )
 
 
-def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, float]:
+def _claim_tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, float]:
     """Return the tone, and the chance to tell two candidates apart."""
     if claim.epsilon is None:
         return "open", 1.0
@@ -109,7 +109,7 @@ def _tone(results: Results, unit: Unit, claim: ClaimedEpsilon) -> tuple[Tone, fl
     return ("weak" if chance > WEAK else "bounded"), chance
 
 
-def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -> str:
+def _claim_sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -> str:
     about = claim.about(unit)
     beside = f" Not covered: {'; '.join(claim.not_covered)}." if claim.not_covered else ""
     bound = f"{epsilon_text(claim.epsilon)} at delta {delta_text(claim.delta)} per {unit}"
@@ -125,7 +125,7 @@ def _sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsilon) -
     return f"Epsilon = {bound}: {about}.{beside}"
 
 
-def _meaning(unit: Unit, chance: float) -> str:
+def _claim_meaning(unit: Unit, chance: float) -> str:
     """Return the claim's meaning in words, rounded up, as every bound on the page."""
     most = math.ceil(chance * 1000 - 1e-9) / 10
     start = "So large a bound hardly protects. It lets" if chance > WEAK else "It lets"

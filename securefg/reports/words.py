@@ -97,7 +97,7 @@ def strength_text(epsilon: float | None) -> str:
     return "∞" if epsilon is None else f"{epsilon:,.10g}"
 
 
-def within(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:
+def cut_interval(interval: Interval, low: float = 0.0, high: float = 1.0) -> Interval:
     """Return the interval cut to [0, 1]. A share lies there, and Student's interval does not know
     that."""
     return Interval(
@@ -114,7 +114,7 @@ def accuracy_words(interval: Interval) -> str:
 
 def accuracy_spread(interval: Interval) -> str:
     """Return the interval of a share, or empty if it is a single value."""
-    inside = within(interval)
+    inside = cut_interval(interval)
     return f"{percent(inside.low)} to {percent(inside.high)}" if inside.low < inside.high else ""
 
 
@@ -128,7 +128,7 @@ def score_words(points: Iterable[CurvePoint]) -> str:
     return names.pop() if len(names) == 1 else "score" if names else "accuracy"
 
 
-def capital(words: str) -> str:
+def capitalise_words(words: str) -> str:
     """Return the words with a capital at the start."""
     return words[:1].upper() + words[1:]
 

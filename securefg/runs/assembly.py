@@ -28,7 +28,7 @@ from securefg.methods.base import AnyMethod, asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.protocol.codec import Clients
-from securefg.runs.choosing import settled
+from securefg.runs.choosing import settle_config
 from securefg.runs.device import choose_device
 from securefg.runs.folder import RunFolder
 from securefg.runs.rare_classes import choose_for_rare_classes
@@ -84,10 +84,10 @@ def prepare(config: RunConfig) -> Experiment:
     drawn = draw_partition(graph, config.partition, config.seed)
     union = union_graph(graph, drawn)
     check_split(union, config.training)
-    partition = _merged(drawn) if config.centralised else drawn
+    partition = _merge_clients(drawn) if config.centralised else drawn
     held = union if config.centralised else graph
     node_holders, edge_holders = most_holders(held, partition)
-    trainers = _trainers(graph, partition) if "trainers" in method.server_knows else None
+    trainers = _training_clients(graph, partition) if "trainers" in method.server_knows else None
     public = PublicInfo(
         num_nodes=graph.num_nodes,
         num_features=graph.num_features,
@@ -103,7 +103,7 @@ def prepare(config: RunConfig) -> Experiment:
         node_holders=node_holders,
         edge_holders=edge_holders,
     )
-    config = choose_for_rare_classes(settled(config, public), method, union)
+    config = choose_for_rare_classes(settle_config(config, public), method, union)
     return Experiment(
         config=config,
         method=method,
@@ -123,7 +123,7 @@ def prepare(config: RunConfig) -> Experiment:
     )
 
 
-def enrol(experiment: Experiment, folder: RunFolder) -> Secure | None:
+def enrol_clients(experiment: Experiment, folder: RunFolder) -> Secure | None:
     """Return identities for all clients if the run aggregates securely, or None."""
     settings = experiment.config.privacy.secure_aggregation
     if settings is None:
@@ -192,7 +192,7 @@ def _write_shards(folder: Path, specs: list[HostSpec], own: list[Sequence[Shard]
     return files
 
 
-def _merged(partition: Partition) -> Partition:
+def _merge_clients(partition: Partition) -> Partition:
     return Partition.of("merged", partition.num_nodes, [torch.unique(partition.nodes)])
 
 
@@ -201,7 +201,7 @@ def _training_labels(graph: Graph) -> torch.Tensor:
     return torch.where(graph.split.train, graph.labels, -1)
 
 
-def _trainers(graph: Graph, partition: Partition) -> torch.Tensor:
+def _training_clients(graph: Graph, partition: Partition) -> torch.Tensor:
     """Return the clients that hold training labels, ascending."""
     trains = graph.split.train.reshape(graph.num_nodes, -1).any(1)
     held = [bool(trains[nodes].any()) for nodes in partition.clients]

@@ -38,7 +38,7 @@ class Best:
     ) -> None:
         """Keep the model if it is the best. Patience starts anew at every improvement. If nobody
         tells scores, the last model stays."""
-        score = _monitored(scores, training) if scores is not None else 0.0
+        score = _monitored_score(scores, training) if scores is not None else 0.0
         if score > self.score or scores is None or training.final_model == "last":
             self.round, self.score, self.kind, self.body = number, score, kind, body
             self.improved = number
@@ -51,7 +51,7 @@ class Best:
         return patience is not None and number - self.improved > patience and number > 1
 
 
-def _monitored(scores: Scores, training: TrainingSettings) -> float:
+def _monitored_score(scores: Scores, training: TrainingSettings) -> float:
     monitor = training.monitor
     if monitor == "val_loss":
         return -scores.val_loss

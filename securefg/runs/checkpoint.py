@@ -108,7 +108,7 @@ def write_checkpoint(
     save_hosts: Callable[[Path], None],
 ) -> None:
     """Write the state after a round, and forget all but the last ones."""
-    target = folder / _name(progress.round)
+    target = folder / _checkpoint_name(progress.round)
     temporary = folder / f".{target.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -118,8 +118,8 @@ def write_checkpoint(
         write_atomically(temporary / "server.safetensors", state, mode=PRIVATE)
         write_atomically(temporary / "best.bin", best_body, mode=PRIVATE)
         save_hosts(temporary / "hosts")
-        files = {name: _file_digest(temporary / name) for name in _files(temporary)}
-        sealed = _sealed({"progress": asdict(progress), "files": files})
+        files = {name: _file_digest(temporary / name) for name in _list_files(temporary)}
+        sealed = _seal_state({"progress": asdict(progress), "files": files})
         write_json(temporary / STATE, sealed, mode=PRIVATE)
         sync_path(temporary / "hosts")
         sync_path(temporary)
@@ -129,7 +129,7 @@ def write_checkpoint(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_path(folder)
-    for old in _named(folder)[:-KEPT]:
+    for old in _checkpoint_folders(folder)[:-KEPT]:
         shutil.rmtree(old)
 
 
@@ -140,7 +140,7 @@ def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
     Raise RunFolderError if there are checkpoints and none is whole, or if another config made one.
     """
     damaged: dict[Path, str] = {}
-    for path in reversed(_named(folder)):
+    for path in reversed(_checkpoint_folders(folder)):
         progress = read_progress(path)
         reason = "its state.json is not the one that was written"
         if progress is not None:
@@ -149,9 +149,9 @@ def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
                     f"{path}: a checkpoint of another config: its hash is {progress.config_hash}, "
                     f"this config's {config_hash}"
                 )
-            reason = _damage(path)
+            reason = _find_damage(path)
         if progress is not None and not reason:
-            _tell(damaged, path)
+            _warn_of_damage(damaged, path)
             return Checkpoint(path, progress)
         damaged[path] = reason
     if damaged:
@@ -160,22 +160,22 @@ def last_checkpoint(folder: Path, config_hash: str) -> Checkpoint | None:
     return None
 
 
-def proven(folder: Path) -> list[Progress]:
+def proven_progress(folder: Path) -> list[Progress]:
     """Return what all checkpoints say of the run, of those too whose other files are damaged."""
-    found = [read_progress(path) for path in _named(folder)]
+    found = [read_progress(path) for path in _checkpoint_folders(folder)]
     return [progress for progress in found if progress is not None]
 
 
 def oldest_kept(folder: Path) -> int:
     """Return the round of the oldest checkpoint, from which a run goes on if later ones are
     damaged."""
-    return int(_named(folder)[0].name.rpartition("-")[2])
+    return int(_checkpoint_folders(folder)[0].name.rpartition("-")[2])
 
 
 def forget_after(folder: Path, round: int) -> None:
     """Remove checkpoints of later rounds: the run goes on from this one."""
-    for path in _named(folder):
-        if path.name > _name(round):
+    for path in _checkpoint_folders(folder):
+        if path.name > _checkpoint_name(round):
             shutil.rmtree(path)
 
 
@@ -184,25 +184,25 @@ def read_progress(path: Path) -> Progress | None:
     try:
         state = read_json(path / STATE)
         digest = state.pop("digest")
-        if digest != _sealed(state)["digest"]:
+        if digest != _seal_state(state)["digest"]:
             return None
         found = _PROGRESS.validate_json(json.dumps(state["progress"]))
-        fits = path.name == _name(found.round) and isinstance(state["files"], dict)
+        fits = path.name == _checkpoint_name(found.round) and isinstance(state["files"], dict)
         return found if fits else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def _damage(path: Path) -> str:
+def _find_damage(path: Path) -> str:
     """Return which file of a checkpoint is not the one that was written, or nothing if all are."""
     files = read_json(path / STATE)["files"]
-    if sorted(files) != _files(path):
+    if sorted(files) != _list_files(path):
         return "files were added or taken away"
     changed = [name for name in files if _file_digest(path / name) != files[name]]
     return f"{changed[0]} is not the one that was written" if changed else ""
 
 
-def _tell(damaged: dict[Path, str], used: Path) -> None:
+def _warn_of_damage(damaged: dict[Path, str], used: Path) -> None:
     for path, reason in damaged.items():
         warnings.warn(
             f"the checkpoint {path} is damaged: {reason}; the run goes on from {used.name}",
@@ -210,17 +210,17 @@ def _tell(damaged: dict[Path, str], used: Path) -> None:
         )
 
 
-def _sealed(state: dict[str, Any]) -> dict[str, Any]:
+def _seal_state(state: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(state, sort_keys=True, allow_nan=False)
-    return {**state, "digest": _digest(text.encode())}
+    return {**state, "digest": _bytes_digest(text.encode())}
 
 
-def _files(path: Path) -> list[str]:
+def _list_files(path: Path) -> list[str]:
     every = (file for file in path.rglob("*") if file.is_file() and file.name != STATE)
     return sorted(file.relative_to(path).as_posix() for file in every)
 
 
-def _digest(data: bytes) -> str:
+def _bytes_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
@@ -229,9 +229,9 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _named(folder: Path) -> list[Path]:
+def _checkpoint_folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("round-*") if path.is_dir())
 
 
-def _name(round: int) -> str:
+def _checkpoint_name(round: int) -> str:
     return f"round-{round:06d}"

@@ -12,7 +12,7 @@ from securefg.settings.config import RunConfig
 from securefg.settings.methods import MethodSettings, WeightedSettings
 
 
-def settled(config: RunConfig, info: PublicInfo) -> RunConfig:
+def settle_config(config: RunConfig, info: PublicInfo) -> RunConfig:
     """Return the config with every open setting chosen by its rule. Its hash and its file stay as
     they are."""
     method = get_method(config.method.name)

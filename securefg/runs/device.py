@@ -9,7 +9,7 @@ import torch
 
 from securefg.data.sources import cache_folder
 from securefg.foundation.errors import ConfigError
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -17,18 +17,18 @@ def choose_device(wanted: str) -> torch.device:
     CPU."""
     found = torch.cuda.is_available()
     if wanted == "auto":
-        return torch.device("cuda" if found and proof(gpu()).is_file() else "cpu")
+        return torch.device("cuda" if found and proof_file(find_gpu()).is_file() else "cpu")
     if wanted.startswith("cuda") and not found:
         raise ConfigError(f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu")
     return torch.device(wanted)
 
 
-def gpu() -> str:
+def find_gpu() -> str:
     """Return the first GPU, as PyTorch names it."""
     return torch.cuda.get_device_name(0)
 
 
-def proof(device: str) -> Path:
+def proof_file(device: str) -> Path:
     """Return the file that proves these versions on this device. An update asks for a new proof."""
-    about = f"{device} {torch.version.cuda} {sorted(versions().items())}"
+    about = f"{device} {torch.version.cuda} {sorted(list_versions().items())}"
     return cache_folder() / "proved" / hashlib.sha256(about.encode()).hexdigest()[:16]

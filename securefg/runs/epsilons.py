@@ -11,7 +11,7 @@ import torch
 from securefg.data.tabular.schema import FILE as SCHEMA
 from securefg.data.tabular.schema import read_schema
 from securefg.foundation.errors import DataError
-from securefg.privacy.accountants import Claim, claim, claims
+from securefg.privacy.accountants import Claim, claim, claim_units
 from securefg.privacy.influence import Fixed
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.privacy.policy import Policy
@@ -33,7 +33,7 @@ FROM_EDGES = (
 AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
 
-def epsilons(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
+def claim_epsilons(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     """Return a claim per unit. A node's also by its number of links, where the method says how.
 
     A run with `training.patience` ends when validation labels say so. The composition of what it
@@ -58,8 +58,8 @@ def _at_least(planned: ClaimedEpsilon, spent: ClaimedEpsilon) -> ClaimedEpsilon:
 def _from_ledger(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     policy = experiment.policy
     found = {
-        c.unit: claimed(c, policy.protects, not_covered(experiment))
-        for c in claims(ledger, policy.delta, population=policy.population)
+        c.unit: claim_with_reasons(c, policy.protects, not_covered(experiment))
+        for c in claim_units(ledger, policy.delta, population=policy.population)
     }
     by_links = _by_links(experiment, ledger)
     return {**found, "node": found["node"].model_copy(update={"by_links": by_links})}
@@ -76,7 +76,9 @@ def planned_epsilons(experiment: Setup) -> dict[Unit, ClaimedEpsilon]:
     return _from_ledger(experiment, ledger)
 
 
-def claimed(claim: Claim, protects: bool, beside: tuple[str, ...] = ()) -> ClaimedEpsilon:
+def claim_with_reasons(
+    claim: Claim, protects: bool, beside: tuple[str, ...] = ()
+) -> ClaimedEpsilon:
     """Return the claim for the summary, with the reasons for which it is not private."""
     because = [*claim.because, *([] if protects or not claim.private else [SEEDED])]
     given = tuple(f"{what}, given to the server" for what in claim.given)
@@ -100,7 +102,11 @@ def not_covered(experiment: Setup) -> tuple[str, ...]:
         *([VALIDATION] if training.final_model == "best" else []),
         *([EARLY] if training.patience is not None else []),
         *([answers] if experiment.policy.rules else []),
-        *(release.node.left_out for release in _planned(experiment) if release.node.left_out),
+        *(
+            release.node.left_out
+            for release in _planned_releases(experiment)
+            if release.node.left_out
+        ),
         *uncovered_choices(experiment.config),
         *_learnt_from_tables(experiment.config),
     )
@@ -131,7 +137,7 @@ def _counts_links(config: RunConfig, summed: int) -> bool:
     return rows_kept and getattr(config.method, "link_columns", 0) == summed
 
 
-def _planned(experiment: Setup) -> list[PlannedRelease]:
+def _planned_releases(experiment: Setup) -> list[PlannedRelease]:
     config = experiment.config
     return experiment.method.releases(config.method, config.training, experiment.public)
 
@@ -139,7 +145,9 @@ def _planned(experiment: Setup) -> list[PlannedRelease]:
 def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
     """Return epsilons for the covered number of links, and for the median, 95th percentile and
     largest degree if the experiment has the graph."""
-    planned = [release for release in _planned(experiment) if release.node.moved is not None]
+    planned = [
+        release for release in _planned_releases(experiment) if release.node.moved is not None
+    ]
     population = experiment.policy.population
     if not planned or (population is not None and population.given):
         return ()

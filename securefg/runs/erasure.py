@@ -85,7 +85,7 @@ def release_without(
             f"{folder.path}: found a run that has not finished; expected a release"
         )
     config = _config_without(folder, nodes, clients)
-    earlier = _earlier(folder)
+    earlier = _earlier_releases(folder)
     outcome = runner.start(config, observer)
     partition = Partition.load(folder.path / "partition.safetensors")
     left = Partition.load(outcome.folder.path / "partition.safetensors")
@@ -144,7 +144,7 @@ def _config_without(folder: RunFolder, nodes: Sequence[int], clients: Sequence[i
     return parse_config(tree)
 
 
-def _earlier(folder: RunFolder) -> list[RunFolder]:
+def _earlier_releases(folder: RunFolder) -> list[RunFolder]:
     """Return the releases that a new one follows: this run, and those that it followed."""
     books = read_erasure(folder.path)
     before = () if books is None else books.after

@@ -14,7 +14,7 @@ import torch
 
 from audits.findings.history import note_the_end
 from securefg.federation.engine import Engine
-from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool
+from securefg.federation.evaluation import Evaluator, LocalScore, Scores, pool_scores
 from securefg.federation.federation import Federation
 from securefg.federation.journal import Journal
 from securefg.federation.quality import Quality
@@ -28,7 +28,7 @@ from securefg.foundation.errors import (
     cause_of,
 )
 from securefg.foundation.files import append_lines, json_text, sync_path, write_atomically
-from securefg.privacy.accountants import Claim, claims
+from securefg.privacy.accountants import Claim, claim_units
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size
@@ -52,10 +52,10 @@ from securefg.runs.divergence import (
 )
 from securefg.runs.folder import RunFolder, read_json_lines
 from securefg.runs.observing import Observer, RoundReport
-from securefg.runs.reconcile import reconcile
+from securefg.runs.reconcile import reconcile_records
 from securefg.runs.recovered import recovered_by_algebra
 from securefg.runs.release_file import write_release
-from securefg.runs.summarize import summarize
+from securefg.runs.summarize import summarize_run
 from securefg.runs.summary import ABORTED, Summary
 from securefg.secagg.forms import Secure
 
@@ -106,21 +106,21 @@ class Run:
         """Run until done and return the outcome. A failure outside of us (disk, memory) leaves a
         run that can be resumed."""
         try:
-            return self._execute()
+            return self._execute_run()
         except Exception as error:
             cause = cause_of(error)
             if cause is None:
                 raise
             raise RunFailed(f"{cause}\nthen continue with: {self._goes_on}") from error
 
-    def _execute(self) -> Outcome:
+    def _execute_run(self) -> Outcome:
         first_round = self._take_up()
         with ExitStack() as opened:
             opened.callback(self._transcript.close)
             secure = self._make_secure()
             engine = self._make_engine(self._attempt, secure)
             opened.callback(engine.close)
-            return self._rounds(engine, self._federation(engine, secure), first_round)
+            return self._run_rounds(engine, self._open_federation(engine, secure), first_round)
 
     def _take_up(self) -> int:
         """Bring ledger, transcript and metrics to where the checkpoint stands.
@@ -137,7 +137,7 @@ class Run:
             and any(not rule.is_bare for rule in self._x.policy.rules.values())
         )
         attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.public.num_clients
-        found = reconcile(self._folder, done, num_clients, self._claims_of, not fresh_noise)
+        found = reconcile_records(self._folder, done, num_clients, self._claims_of, not fresh_noise)
         self._attempt = max(len(read_json_lines(attempts)), found.attempts) + 1
         append_lines(attempts, [json.dumps({"attempt": self._attempt, "after_round": done})])
         forget_after(self._folder.checkpoints, done)
@@ -158,7 +158,7 @@ class Run:
         lines = "".join(json.dumps(line) + "\n" for line in kept)
         write_atomically(self._folder.metrics_path, lines)
 
-    def _federation(self, engine: Engine, secure: Secure | None) -> Federation:
+    def _open_federation(self, engine: Engine, secure: Secure | None) -> Federation:
         output, folder = self._config.output, self._folder.transcript
         thinning = Thinning(
             output.transcript_every,
@@ -186,7 +186,7 @@ class Run:
             engine.load(self._checkpoint.hosts)
         return federation
 
-    def _rounds(self, engine: Engine, federation: Federation, first_round: int) -> Outcome:
+    def _run_rounds(self, engine: Engine, federation: Federation, first_round: int) -> Outcome:
         config, method = self._config, self._x.method
         server = method.make_server(self._x.public, config.method, config.training, federation)
         self._facts = server.facts
@@ -202,25 +202,25 @@ class Run:
         def score(release: Message, body: bytes) -> Scores:
             if evaluator is not None:
                 return evaluator.score(release)
-            local = engine.measure(_framed(release.kind, body))
+            local = engine.measure(_frame_release(release.kind, body))
             self._unscored = not local
-            require_finite_losses(number, pool(local), local)
+            require_finite_losses(number, pool_scores(local), local)
             compared = method.compare(local) if method.compare else {}
-            return replace(pool(local), extra=only_finite(compared))
+            return replace(pool_scores(local), extra=only_finite(compared))
 
         self._observer.started(self._x, first_round)
         number = first_round - 1
         for number in range(first_round, config.training.rounds + 1):
             if self._best.is_stale(number, config.training.patience):
                 reason = self._if_finished("early stopping")
-                return self._finish(engine, federation, number - 1, reason)
+                return self._finish_run(engine, federation, number - 1, reason)
             federation.begin_round(number)
             try:
-                aborted = self._round(number, server, score)
+                aborted = self._run_round(number, server, score)
             except (BudgetExceeded, Diverged) as error:
                 reason = DIVERGED if isinstance(error, Diverged) else "privacy budget: "
-                return self._finish(engine, federation, number - 1, f"{reason}{error}")
-            report = self._report(number, federation.traffic, aborted)
+                return self._finish_run(engine, federation, number - 1, f"{reason}{error}")
+            report = self._make_report(number, federation.traffic, aborted)
             self._append_metrics(report)
             masked = bool(self._x.policy.masked)
             if masked:  # an opened round is never asked again, so every one is kept at once
@@ -232,14 +232,16 @@ class Run:
             if interrupted:
                 return Outcome(self._folder, None, "interrupted")
         reason = self._if_finished("all rounds done")
-        return self._finish(engine, federation, number, reason)
+        return self._finish_run(engine, federation, number, reason)
 
     def _if_finished(self, reason: str) -> str:
         """Return `reason`, or the abort that left the run without any finished round."""
         aborts = [line["aborted"] for line in self._folder.metrics()]
         return f"{ABORTED}{aborts[-1]}" if aborts and all(aborts) else reason
 
-    def _round(self, number: int, server: Server, score: Callable[[Message, bytes], Scores]) -> str:
+    def _run_round(
+        self, number: int, server: Server, score: Callable[[Message, bytes], Scores]
+    ) -> str:
         """Run one round of the method and score it. Return why it was aborted, if it was."""
         secure = self._config.privacy.secure_aggregation
         try:
@@ -259,19 +261,19 @@ class Run:
             self._best_quality = self._scores.val, self._scores.test
         return ""
 
-    def _report(self, number: int, traffic: Traffic, aborted: str) -> RoundReport:
+    def _make_report(self, number: int, traffic: Traffic, aborted: str) -> RoundReport:
         return RoundReport(
             round=number,
-            **self._figures(),
-            epsilon={c.unit: finite(c.epsilon) for c in self._claims_of(self._ledger)},
+            **self._round_figures(),
+            epsilon={c.unit: finite_or_none(c.epsilon) for c in self._claims_of(self._ledger)},
             bytes_up=traffic.up.payload + traffic.up.envelope,
             bytes_down=traffic.down.payload + traffic.down.envelope,
             dropped=traffic.dropped,
-            seconds=self._seconds(),
+            seconds=self._seconds_spent(),
             aborted=aborted,
         )
 
-    def _figures(self) -> dict[str, Any]:
+    def _round_figures(self) -> dict[str, Any]:
         scores = self._scores
         known = {"val": scores.val, "test": scores.test}
         quality = {side: found.figures() for side, found in known.items() if found is not None}
@@ -281,9 +283,9 @@ class Run:
 
     def _claims_of(self, ledger: Ledger) -> list[Claim]:
         policy = self._x.policy
-        return claims(ledger, policy.delta, population=policy.population)
+        return claim_units(ledger, policy.delta, population=policy.population)
 
-    def _seconds(self) -> float:
+    def _seconds_spent(self) -> float:
         return round(self._seconds_before + time.monotonic() - self._started, 3)
 
     def _append_metrics(self, report: RoundReport) -> None:
@@ -310,14 +312,14 @@ class Run:
             transcript_position=self._transcript.position,
             transcript_link=self._transcript.chain,
             best_round=self._best.round,
-            best_score=finite(self._best.score),
+            best_score=finite_or_none(self._best.score),
             best_kind=self._best.kind,
-            best_loss=finite(self._best.loss),
+            best_loss=finite_or_none(self._best.loss),
             improved=self._best.improved,
-            seconds=self._seconds(),
+            seconds=self._seconds_spent(),
         )
         write_checkpoint(self._folder.checkpoints, progress, state, self._best.body, engine.save)
-        self._journal.forget(oldest_kept(self._folder.checkpoints))
+        self._journal.forget_rounds(oldest_kept(self._folder.checkpoints))
 
     def _quality_of_the_best(
         self, local: list[LocalScore]
@@ -329,17 +331,19 @@ class Run:
             scores = self._evaluator.score(release)
             return scores.val, scores.test
         if self._best_quality == (None, None) and local:
-            pooled = pool(local)
+            pooled = pool_scores(local)
             return pooled.val, pooled.test
         return self._best_quality
 
-    def _finish(self, engine: Engine, federation: Federation, rounds: int, reason: str) -> Outcome:
+    def _finish_run(
+        self, engine: Engine, federation: Federation, rounds: int, reason: str
+    ) -> Outcome:
         write_release(self._folder.path / "model.safetensors", self._best.kind, self._best.body)
-        best = _framed(self._best.kind, self._best.body)
+        best = _frame_release(self._best.kind, self._best.body)
         local = engine.measure(best, at_end=True) if self._best.body else []
         self._transcript.sync()
         records = read_transcript(self._folder.transcript)
-        summary = summarize(
+        summary = summarize_run(
             self._x,
             self._ledger,
             self._folder.metrics(),
@@ -348,7 +352,7 @@ class Run:
             rounds=rounds,
             best_round=self._best.round,
             stopped=reason,
-            seconds=self._seconds(),
+            seconds=self._seconds_spent(),
             attempts=self._attempt,
             facts=only_finite({**self._facts(), **federation.censuses.facts()}),
             recovered=recovered_by_algebra(self._x, records),
@@ -363,10 +367,10 @@ class Run:
         return Outcome(self._folder, summary, reason)
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """Return the number, or None where it is NaN or infinite, which JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
-def _framed(kind: str, body: bytes) -> bytes:
+def _frame_release(kind: str, body: bytes) -> bytes:
     return codec.frame(Envelope(0, 0, 0, "runner", "", kind, Clients(()), body))

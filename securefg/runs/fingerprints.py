@@ -32,7 +32,7 @@ class Fingerprints(Settings):
     partition: str
     shards: tuple[str, ...]
 
-    def changed(self, now: Fingerprints) -> list[str]:
+    def changed_names(self, now: Fingerprints) -> list[str]:
         """Return what differs, by name."""
         names = ("features", "labels", "edges", "split", "partition")
         found = [name for name in names if getattr(self, name) != getattr(now, name)]
@@ -91,7 +91,7 @@ def require_same_data(folder: RunFolder, experiment: Experiment) -> None:
     stored, summed = require_data_here(folder), folder.summary().fingerprints
     if digest_of(stored) != summed:
         raise RunFolderError(f"{folder.path}/{FILE} was changed after the run")
-    changed = [*stored.changed(fingerprints_of(experiment)), *_changed_files(folder, stored)]
+    changed = [*stored.changed_names(fingerprints_of(experiment)), *_changed_files(folder, stored)]
     if changed:
         raise RunFolderError(
             f"{folder.path}: not the data of this run; changed since then: {', '.join(changed)}"
@@ -101,7 +101,7 @@ def require_same_data(folder: RunFolder, experiment: Experiment) -> None:
 def require_unchanged(folder: Path, experiment: Experiment) -> None:
     """Refuse to go on with a run on other data than it was begun with."""
     stored = read_fingerprints(folder)
-    changed = [] if stored is None else stored.changed(fingerprints_of(experiment))
+    changed = [] if stored is None else stored.changed_names(fingerprints_of(experiment))
     if changed:
         raise RunFolderError(
             f"{folder}: not the data that this run was begun with; changed since then: "
@@ -141,24 +141,26 @@ def _is_another(shard: Shard, stored: Fingerprints) -> bool:
 def of_shard(shard: Shard) -> str:
     """Return the digest of a client's nodes, features, labels, edges and split."""
     parts = _of_graph(shard.graph)
-    return _hash(str(shard.client), shard.node_ids, shard.public, *parts.values())
+    return _hash_inputs(str(shard.client), shard.node_ids, shard.public, *parts.values())
 
 
 def _of_graph(graph: Graph) -> dict[str, str]:
     split = graph.split
     return {
-        "features": _hash(graph.features),
-        "labels": _hash(graph.labels, str(graph.num_classes)),
-        "edges": _hash(*(e for e in (graph.edge_index, graph.edge_features) if e is not None)),
-        "split": _hash(split.train, split.val, split.test),
+        "features": _hash_inputs(graph.features),
+        "labels": _hash_inputs(graph.labels, str(graph.num_classes)),
+        "edges": _hash_inputs(
+            *(e for e in (graph.edge_index, graph.edge_features) if e is not None)
+        ),
+        "split": _hash_inputs(split.train, split.val, split.test),
     }
 
 
 def _of_partition(partition: Partition) -> str:
-    return _hash(partition.nodes, partition.offsets, partition.public)
+    return _hash_inputs(partition.nodes, partition.offsets, partition.public)
 
 
-def _hash(*parts: Tensor | str | None) -> str:
+def _hash_inputs(*parts: Tensor | str | None) -> str:
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, Tensor):

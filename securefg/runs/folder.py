@@ -33,7 +33,7 @@ from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.foundation.files import make_private_folder, sync_path, write_atomically
 from securefg.foundation.lock import owned, require_plain
 from securefg.foundation.quoting import shown
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 from securefg.foundation.yaml_text import read_yaml
 from securefg.runs.metrics_file import read_metrics
 from securefg.runs.summary import Summary, read_summary
@@ -105,7 +105,7 @@ class RunFolder:
         tree["resolved"] = {
             "format": FORMAT,
             "config_hash": config.hash,
-            "versions": versions(),
+            "versions": list_versions(),
         }
         write_atomically(self.path / "config.yaml", yaml.safe_dump(tree, sort_keys=False))
 

@@ -80,16 +80,16 @@ def read_opened(
     for record in records:
         kind = record.kind.removeprefix(REDO)
         if record.sender == "server" and kind in kinds:
-            asked = _asked(method, kind, record)
+            asked = _asked_request(method, kind, record)
             if asked.released is None and kind in of_kind:  # clients hold a run to what was told
                 asked = replace(asked, released=of_kind[kind].released)
             last[record.attempt, record.round] = of_kind[kind] = asked
         elif record.sender == "sum":
             asked = last.get((record.attempt, record.round), Asked(None, None))
-            found.append(_opened(record, asked))
+            found.append(_read_opened(record, asked))
             if reader is not None and not record.thinned and record.body:
-                reader(found[-1], _arrays(record))
-    return _with_times([replace(one, fields=_kept(one, found)) for one in found])
+                reader(found[-1], _record_arrays(record))
+    return _with_times([replace(one, fields=_kept_fields(one, found)) for one in found])
 
 
 def is_census(message: type[Message]) -> bool:
@@ -97,33 +97,33 @@ def is_census(message: type[Message]) -> bool:
     return all(d.constant for d in message.declarations.values() if d.is_private)
 
 
-def _opened(record: Record, asked: Asked) -> Opened:
+def _read_opened(record: Record, asked: Asked) -> Opened:
     fields = None
     if not record.thinned and record.body:
-        fields = {name: _summed(array) for name, array in _arrays(record).items()}
+        fields = {name: _summed_field(array) for name, array in _record_arrays(record).items()}
     clients = frozenset(Clients.parse(record.clients).numbers())
     return Opened(record.kind.removesuffix(SUM), record.round, clients, fields, asked, {})
 
 
-def _arrays(record: Record) -> dict[str, Tensor]:
+def _record_arrays(record: Record) -> dict[str, Tensor]:
     return {name: x for name, x in record.fields().items() if isinstance(x, Tensor)}
 
 
-def _summed(array: Tensor) -> SummedField:
-    return SummedField(array.shape[-1] if array.dim() else 1, _digest(array))
+def _summed_field(array: Tensor) -> SummedField:
+    return SummedField(array.shape[-1] if array.dim() else 1, _array_digest(array))
 
 
-def _asked(method: AnyMethod, kind: str, record: Record) -> Asked:
+def _asked_request(method: AnyMethod, kind: str, record: Record) -> Asked:
     if record.thinned or not record.body:
         return Asked(None, None)
     declared = method.message(kind).declarations
-    arrays = _arrays(record)
+    arrays = _record_arrays(record)
     released = [x for n, x in arrays.items() if declared[n].limits_rows]
-    shared = None if record.personal else _hashed(arrays)
+    shared = None if record.personal else _hash_arrays(arrays)
     return Asked(shared, released[0] if released else None)
 
 
-def _kept(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
+def _kept_fields(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
     """Return the fields of a sum. A thinned sum has the fields that others of its kind had, and
     nobody knows their content."""
     if one.fields is not None:
@@ -146,50 +146,50 @@ def _with_times(opened: list[Opened]) -> list[Opened]:
             by_field[one.kind, name].append(one)
     times: dict[int, dict[str, int | None]] = defaultdict(dict)
     for (_, name), sums in by_field.items():
-        for one, time in zip(sums, _times(name, sums), strict=True):
+        for one, time in zip(sums, _field_times(name, sums), strict=True):
             times[id(one)][name] = time
     return [replace(one, when=times[id(one)]) for one in opened]
 
 
-def _times(name: str, sums: list[Opened]) -> list[int | None]:
-    if _stays(name, sums):
+def _field_times(name: str, sums: list[Opened]) -> list[int | None]:
+    if _sum_stays(name, sums):
         return [None] * len(sums)
     alike: dict[str, list[Opened]] = defaultdict(list)
     for one in sums:
         if one.asked.digest is not None:
             alike[one.asked.digest].append(one)
-    first = {d: some[0].round for d, some in alike.items() if not _changes(name, some)}
+    first = {d: some[0].round for d, some in alike.items() if not _sum_changes(name, some)}
     times = [(one.asked.digest, one.round) for one in sums]
     return [round if digest is None else first.get(digest, round) for digest, round in times]
 
 
-def _stays(name: str, sums: list[Opened]) -> bool:
+def _sum_stays(name: str, sums: list[Opened]) -> bool:
     seen: dict[tuple[frozenset[int], str], int] = {}
     for one in sums:
-        digest = _content(one, name)
+        digest = _field_content(one, name)
         if digest != NOTHING and seen.setdefault((one.clients, digest), one.round) != one.round:
             return True
     return False
 
 
-def _changes(name: str, sums: list[Opened]) -> bool:
+def _sum_changes(name: str, sums: list[Opened]) -> bool:
     """Return whether any two over the same clients, of different rounds, are known to differ."""
     seen: dict[frozenset[int], str] = {}
-    contents = [(one.clients, _content(one, name)) for one in sums]
+    contents = [(one.clients, _field_content(one, name)) for one in sums]
     return any(
         digest != NOTHING and seen.setdefault(clients, digest) != digest
         for clients, digest in contents
     )
 
 
-def _content(one: Opened, name: str) -> str:
+def _field_content(one: Opened, name: str) -> str:
     return NOTHING if one.fields is None else one.fields[name].digest
 
 
-def _digest(array: Tensor) -> str:
-    return _hashed({"": array}) if bool(array.any()) else NOTHING
+def _array_digest(array: Tensor) -> str:
+    return _hash_arrays({"": array}) if bool(array.any()) else NOTHING
 
 
-def _hashed(arrays: Mapping[str, Tensor]) -> str:
+def _hash_arrays(arrays: Mapping[str, Tensor]) -> str:
     named = {name: arrays[name] for name in sorted(arrays)}
     return hashlib.sha256(codec.encode_fields(named)).hexdigest()

@@ -67,7 +67,7 @@ class Plan:
         return self.has_noise and all(r.ratio is None or r.ratio >= WORTH for r in self.releases)
 
 
-def published(config: RunConfig, clients: int | None = None) -> PublicInfo:
+def published_sizes(config: RunConfig, clients: int | None = None) -> PublicInfo:
     """Return the catalogue's sizes. The sizes of a folder or a drawn graph are not known before it
     is read.
 

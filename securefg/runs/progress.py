@@ -92,7 +92,7 @@ class Lines(Quiet):
         """Print what is run, and start the clock."""
         self._rounds = experiment.config.training.rounds
         self._first, self._began = first_round, time.monotonic()
-        self._console.print(opening(experiment, first_round), highlight=False, soft_wrap=True)
+        self._console.print(opening_lines(experiment, first_round), highlight=False, soft_wrap=True)
 
     def round_done(self, report: RoundReport) -> None:
         """Print a line every few seconds, and one for the last round."""
@@ -130,7 +130,7 @@ class Bar(Lines):
 
     def started(self, experiment: Setup, first_round: int) -> None:
         """Print what is run, and show the bar."""
-        self._console.print(opening(experiment, first_round), highlight=False)
+        self._console.print(opening_lines(experiment, first_round), highlight=False)
         total = experiment.config.training.rounds
         self._progress.update(self._task, total=total, completed=first_round - 1)
 
@@ -139,7 +139,7 @@ class Bar(Lines):
         self._progress.update(self._task, completed=report.round, description=figures(report))
 
 
-def opening(experiment: Setup, first_round: int) -> str:
+def opening_lines(experiment: Setup, first_round: int) -> str:
     """Return the first lines: what is run, and what its epsilons are about."""
     config, clients = experiment.config, experiment.public.num_clients
     again = f", going on with round {first_round}" if first_round > 1 else ""
@@ -164,7 +164,7 @@ def about_epsilon(experiment: Setup) -> list[str]:
 
 def figures(report: RoundReport) -> str:
     """Return the scores, epsilons and traffic of a round in one line."""
-    epsilon = " ".join(f"ε/{unit} {_number(value)}" for unit, value in report.epsilon.items())
+    epsilon = " ".join(f"ε/{unit} {_number_text(value)}" for unit, value in report.epsilon.items())
     dropped = f"  dropped {report.dropped}" if report.dropped else ""
     scores = (
         f"loss {report.train_loss:.3f}  val {report.val_accuracy:.3f}  "
@@ -176,5 +176,5 @@ def figures(report: RoundReport) -> str:
     )
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "∞" if value is None else f"{value:.3g}"

@@ -14,7 +14,7 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import SecurefgError
 from securefg.methods.base import Scene, Suit
 from securefg.methods.registry import get_method
-from securefg.runs.choosing import settled
+from securefg.runs.choosing import settle_config
 from securefg.runs.planning import num_training, plan
 from securefg.settings.config import RunConfig
 from securefg.settings.methods import SHIPPED, method_settings
@@ -35,7 +35,7 @@ class Recommendation:
     why: str
 
 
-def recommend(
+def recommend_settings(
     config: RunConfig, info: PublicInfo, training: int | None = None
 ) -> Recommendation | None:
     """Return what the sizes recommend under this config's noise. Return None if the config asks for
@@ -81,7 +81,7 @@ def _suit_of(
         }
     )
     try:
-        releases = plan(settled(tried, info), info, training).releases
+        releases = plan(settle_config(tried, info), info, training).releases
     except SecurefgError:
         return None
     ratios = tuple(release.ratio for release in releases if release.ratio is not None)

@@ -20,7 +20,7 @@ from securefg.foundation.log import first_link, read_log
 from securefg.privacy.accountants import Claim
 from securefg.privacy.ledger import LOG, Ledger, Release, read_ledger
 from securefg.protocol.transcript import Record, checked_records
-from securefg.runs.checkpoint import Progress, proven
+from securefg.runs.checkpoint import Progress, proven_progress
 from securefg.runs.folder import RunFolder
 from securefg.runs.metrics_file import most_told
 
@@ -37,7 +37,7 @@ class Surviving:
     attempts: int
 
 
-def reconcile(
+def reconcile_records(
     folder: RunFolder,
     done: int,
     num_clients: int,
@@ -49,10 +49,10 @@ def reconcile(
     done    the round from which the run goes on
     resent  whether later rounds send the same bytes again, so that their records may go
     """
-    states = proven(folder.checkpoints)[::-1]  # the newest knows of most
+    states = proven_progress(folder.checkpoints)[::-1]  # the newest knows of most
     releases = list(read_ledger(folder.ledger_path))
     _check_ledger(folder, states)
-    end = _check_transcript(folder, states, {_booked(r) for r in releases}, resent)
+    end = _check_transcript(folder, states, {_booked_key(r) for r in releases}, resent)
     check_opened(folder, done)
     _check_metrics(folder, done)
     _check_told(folder, num_clients, releases, claims)
@@ -95,7 +95,7 @@ def _check_transcript(
     links, end, last_round = {0: ""}, 0, 0
     for end, record in checked_records(folder.transcript):
         links[end], last_round = record.chain, max(last_round, record.round)
-        lost = _unbooked(record, booked)
+        lost = _unbooked_release(record, booked)
         if lost is not None:
             raise RunFolderError(f"{folder.ledger_path}: {lost}{_ANEW}")
     for state in states:
@@ -116,15 +116,15 @@ def _check_transcript(
     return end
 
 
-def unbooked(folder: RunFolder) -> str | None:
+def first_unbooked(folder: RunFolder) -> str | None:
     """Return the first release that the transcript has and the ledger lacks, or None if all are
     there."""
-    booked = {_booked(release) for release in read_ledger(folder.ledger_path)}
-    found = (_unbooked(record, booked) for _, record in checked_records(folder.transcript))
+    booked = {_booked_key(release) for release in read_ledger(folder.ledger_path)}
+    found = (_unbooked_release(record, booked) for _, record in checked_records(folder.transcript))
     return next((lost for lost in found if lost is not None), None)
 
 
-def _unbooked(record: Record, booked: set[Booked]) -> str | None:
+def _unbooked_release(record: Record, booked: set[Booked]) -> str | None:
     for field in record.rules:
         key = (record.attempt, record.round, record.step, field, record.clients)
         if key not in booked:
@@ -165,7 +165,7 @@ def _check_told(
             )
 
 
-def _booked(release: Release) -> Booked:
+def _booked_key(release: Release) -> Booked:
     field = release.mechanism.field.partition(".")[2]
     return release.attempt, release.round, release.step, field, str(release.clients)
 

@@ -32,7 +32,7 @@ def recovered_by_algebra(experiment: Setup, records: Iterable[Record]) -> dict[s
         return None
     holders = HolderSums(experiment)
     opened = read_opened(experiment.method, records, holders.read)
-    uploads, rows = exposures(experiment, opened)
+    uploads, rows = count_exposures(experiment, opened)
     return {
         "sessions": len(opened),
         "smallest_cohort": min((len(one.clients) for one in opened), default=0),
@@ -42,7 +42,7 @@ def recovered_by_algebra(experiment: Setup, records: Iterable[Record]) -> dict[s
     }
 
 
-def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
+def count_exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, int | None]:
     """Return how many single uploads, and rows of single nodes, follow from all sums together, or
     None if that is not known."""
     shaped = experiment.method.exposed_uploads
@@ -51,7 +51,7 @@ def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, 
         sets = {(one.round, one.clients) for one in opened}
         return sum(shaped(own, public, sorted(clients)) for _, clients in sets), 0
     try:
-        found = exposed(experiment, opened)
+        found = find_exposed(experiment, opened)
     except ConfigError:  # too large to be solved here; a server may have more memory
         return None, None
     uploads = {term for term in found if term.part is None}
@@ -59,12 +59,12 @@ def exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | None, 
     return num_exposed(uploads), num_exposed(found - uploads) if known else None
 
 
-def exposed(
+def find_exposed(
     experiment: Setup, opened: Sequence[Opened], colluders: Collection[int] = ()
 ) -> set[Term]:
     """Return everything of honest clients that follows from all sums of a run, the colluders' own
     known."""
-    released = {b"": None, **{_key(one): one.asked.released for one in opened}}
+    released = {b"": None, **{_sum_key(one): one.asked.released for one in opened}}
     holders = {key: row_holders(experiment, rows) for key, rows in released.items()}
     sums = (x for one in opened for x in opened_sums(experiment, one, holders))
     return exposed_terms(sums, colluders)
@@ -86,7 +86,7 @@ def opened_sums(
             yield {Term(client, quantity, when): 1.0 for client in one.clients}
             continue
         counted = isinstance(declaration.meaning(experiment.config.method), Holdings)
-        for pattern, count in holders[b"" if is_census(message) else _key(one)].items():
+        for pattern, count in holders[b"" if is_census(message) else _sum_key(one)].items():
             # Of a row it is known to be a holder's; of a count, nothing but who was asked.
             present = one.clients if counted else pattern & one.clients
             yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
@@ -105,7 +105,7 @@ def rows_known(experiment: Setup, one: Opened) -> bool:
     return not by_row or is_census(message) or told or not experiment.policy.bare
 
 
-def _key(one: Opened) -> bytes:
+def _sum_key(one: Opened) -> bytes:
     released = one.asked.released
     return b"" if released is None else released.numpy().tobytes()
 

@@ -73,7 +73,7 @@ class HolderSums:
         self._read.add(one.kind)
         if self._is_solvable:
             for name, array in self._by_row(one.kind, arrays):
-                self._fit(one, name, array)
+                self._fit_holders(one, name, array)
                 self._keep_bound(one, name, array)
 
     def num_exposed(self, opened: Sequence[Opened]) -> int | None:
@@ -83,7 +83,7 @@ class HolderSums:
             return None
         try:
             named: dict[int, Bits] = {}
-            for rows, found in self._memberships():
+            for rows, found in self._solve_memberships():
                 here = named.setdefault(len(rows), np.zeros(len(rows), np.bool_))
                 here[rows] |= found.holders.any(1)
         except ConfigError:
@@ -115,9 +115,9 @@ class HolderSums:
                 total = columns.sum(1, keepdims=True)
                 yield name, np.hstack([columns, total]) if columns.shape[1] > 1 else columns
 
-    def _fit(self, one: Opened, name: str, sums: Floats) -> None:
+    def _fit_holders(self, one: Opened, name: str, sums: Floats) -> None:
         message = self._x.method.message(one.kind)
-        held = self._held(len(sums))
+        held = self._held_rows(len(sums))
         # Where no record tells which rows were let in, those with a sum were.
         has_row: Bits = np.any(sums, axis=1)
         if is_census(message):
@@ -163,7 +163,7 @@ class HolderSums:
         named: Bits = (self._census > 0) & (others.sum(1) == others.shape[1] - self._census)
         return named
 
-    def _held(self, num_rows: int) -> Bits:
+    def _held_rows(self, num_rows: int) -> Bits:
         if self._holds is None or len(self._holds) != num_rows:
             self._holds = np.zeros((num_rows, self._x.public.num_clients), np.bool_)
             experiment = with_truth(self._x)
@@ -172,7 +172,7 @@ class HolderSums:
                 self._holds[rows[rows < num_rows].numpy(), shard.client] = True
         return self._holds
 
-    def _memberships(self) -> Iterator[tuple[Bits, Membership]]:
+    def _solve_memberships(self) -> Iterator[tuple[Bits, Membership]]:
         """Solve all columns together, for rows that are in the same ones. Yields these rows."""
         by_length: dict[int, list[_Column]] = {}
         for column in self._columns.values():

@@ -15,7 +15,7 @@ from securefg.foundation.errors import (
 )
 from securefg.foundation.files import PRIVATE, write_json
 from securefg.foundation.lock import owned
-from securefg.runs.assembly import Experiment, enrol, prepare, start_engine
+from securefg.runs.assembly import Experiment, enrol_clients, prepare, start_engine
 from securefg.runs.checkpoint import (
     Checkpoint,
     last_checkpoint,
@@ -49,7 +49,7 @@ def start(
     with ExitStack() as held:
         folder = RunFolder.create(config, fill, fresh, held)
         try:
-            return _execute(experiment, folder, observer or Silent(), None, elsewhere)
+            return _execute_experiment(experiment, folder, observer or Silent(), None, elsewhere)
         except InputError:  # a host found fault with the config before anything was sent
             if not folder.has_sent:
                 shutil.rmtree(folder.path)
@@ -70,7 +70,7 @@ def resume(
         checkpoint = last_checkpoint(folder.checkpoints, config.hash)
         experiment = prepare(config)
         require_unchanged(folder.path, experiment)
-        return _execute(experiment, folder, observer or Silent(), checkpoint, elsewhere)
+        return _execute_experiment(experiment, folder, observer or Silent(), checkpoint, elsewhere)
 
 
 def _require_known_engine(config: RunConfig, elsewhere: Execute | None) -> None:
@@ -81,7 +81,7 @@ def _require_known_engine(config: RunConfig, elsewhere: Execute | None) -> None:
         )
 
 
-def _execute(
+def _execute_experiment(
     experiment: Experiment,
     folder: RunFolder,
     observer: Observer,
@@ -90,6 +90,6 @@ def _execute(
 ) -> Outcome:
     if elsewhere is not None:
         return elsewhere(experiment, folder, observer)
-    make_secure = partial(enrol, experiment, folder)
+    make_secure = partial(enrol_clients, experiment, folder)
     make_engine = partial(start_engine, experiment, folder)
     return Run(experiment, folder, observer, checkpoint, make_secure, make_engine).execute()

@@ -9,7 +9,7 @@ from securefg.settings.config import RunConfig
 OTHERS = ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision")
 
 
-def monitored(config: RunConfig, summary: Summary | None = None) -> str:
+def monitored_name(config: RunConfig, summary: Summary | None = None) -> str:
     """Return the name of the test score that belongs to the monitored one.
 
     The summary knows what a rule chose. Without one, the config's own word counts.
@@ -32,7 +32,7 @@ def explain_useless(config: RunConfig, summary: Summary) -> str:
 
     Return empty text if it is better, or if that is not known.
     """
-    score = monitored(config, summary)
+    score = monitored_name(config, summary)
     value, one_class = score_of(summary, score), no_skill(summary.test_scores, score)
     if value is None or one_class is None or value > one_class:
         return ""

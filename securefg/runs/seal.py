@@ -35,10 +35,10 @@ from securefg.foundation.settings import Settings, explain_fault
 from securefg.privacy.ledger import Ledger, read_ledger
 from securefg.protocol.transcript import broken_link
 from securefg.runs.assembly import Experiment, prepare
-from securefg.runs.epsilons import epsilons
+from securefg.runs.epsilons import claim_epsilons
 from securefg.runs.fingerprints import require_same_data
 from securefg.runs.folder import RunFolder
-from securefg.runs.reconcile import check_opened, unbooked
+from securefg.runs.reconcile import check_opened, first_unbooked
 from securefg.runs.summary import ClaimedEpsilon
 from securefg.secagg.errors import BadSignature
 from securefg.secagg.keys import Identity, verify
@@ -94,7 +94,7 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
     """Sign a page, and whatever it was built from, in the folder's manifest."""
     require_signer(folder, key)
     identity, before = signing_identity(folder, key), read_manifest(folder.path)
-    files, public, pages = _behind(folder.path), identity.public.hex(), dict[str, str]()
+    files, public, pages = _digests_behind(folder.path), identity.public.hex(), dict[str, str]()
     if before is not None:
         _refuse_cut_history(folder.path, before)
         same = (before.files, before.key) == (files, public) and before.is_signed
@@ -157,7 +157,7 @@ def verify_run(folder: RunFolder, key: str | None = None) -> list[Check]:
     pages = [name for name in PAGES if name in signed or (folder.path / name).is_file()]
     if not pages:
         checks.append(Check("page", "there is none; `securefg report` builds it"))
-    return checks + [_signature(folder.path, manifest, name, key) for name in pages]
+    return checks + [_check_signature(folder.path, manifest, name, key) for name in pages]
 
 
 def _opened_sums(folder: RunFolder) -> Check:
@@ -173,7 +173,7 @@ def _against_the_data(folder: RunFolder) -> list[Check]:
         experiment = prepare(folder.config())
     except InputError as error:
         return [Check("data", str(error)), Check("epsilon", "it cannot be computed again")]
-    return [_fingerprints(folder, experiment), _epsilon(folder, experiment)]
+    return [_check_fingerprints(folder, experiment), _check_epsilon(folder, experiment)]
 
 
 def _against_the_history(folder: RunFolder) -> list[Check]:
@@ -205,7 +205,7 @@ def _refuse_cut_history(folder: Path, signed: Manifest) -> None:
         )
 
 
-def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
+def _check_fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
     name, note = "data", "features, labels, edges, split, partition and shards are the run's"
     try:
         require_same_data(folder, experiment)
@@ -214,17 +214,17 @@ def _fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
     return Check(name, "", note)
 
 
-def _epsilon(folder: RunFolder, experiment: Experiment) -> Check:
+def _check_epsilon(folder: RunFolder, experiment: Experiment) -> Check:
     """Return a check that the summary's claims follow from the ledger, or are more."""
     told, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
     try:
         ledger.record(list(read_ledger(folder.ledger_path)))
-        lost = unbooked(folder)
+        lost = first_unbooked(folder)
     except InputError as error:
         return Check("epsilon", str(error))
     if lost is not None:
         return Check("epsilon", f"{folder.ledger_path.name}: {lost}")
-    for unit, booked in epsilons(experiment, ledger).items():
+    for unit, booked in claim_epsilons(experiment, ledger).items():
         if unit not in told or _is_less(told[unit], booked):
             return Check("epsilon", f"per {unit} the summary claims less than was booked")
     return Check("epsilon", "", "the claims follow from the ledger")
@@ -240,7 +240,7 @@ def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
     return about or (told.private and not booked.private) or not said >= found * (1 - 1e-6)
 
 
-def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
+def _check_signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
     if manifest is None or name not in manifest.pages:
         return Check(name, "it is not signed; `securefg report` signs it")
     if not manifest.is_signed:
@@ -252,14 +252,14 @@ def _signature(folder: Path, manifest: Manifest | None, name: str, key: str | No
     if key is not None and manifest.key != key.lower():
         return Check(name, f"signed by {manifest.key[:16]}…, not by the key that was given")
     signed = {**manifest.files, name: manifest.pages[name]}
-    now = {**_behind(folder), name: file_digest(folder / name)}
+    now = {**_digests_behind(folder), name: file_digest(folder / name)}
     changed = sorted(part for part in {*signed, *now} if signed.get(part) != now.get(part))
     if changed:
         return Check(name, f"changed since it was signed: {', '.join(changed)}")
     return Check(name, "", f"signed by {manifest.key}")
 
 
-def _behind(folder: Path) -> dict[str, str]:
+def _digests_behind(folder: Path) -> dict[str, str]:
     """Return the digests of the files behind a page. The history counts by its last link, which
     later entries keep."""
     found = file_digests(folder, BEHIND)

@@ -18,8 +18,8 @@ from securefg.methods.base import asked_at_once, population_of
 from securefg.methods.registry import get_method
 from securefg.privacy.policy import make_policy
 from securefg.runs.assembly import Setup
-from securefg.runs.choosing import settled
-from securefg.runs.planning import num_training, published
+from securefg.runs.choosing import settle_config
+from securefg.runs.planning import num_training, published_sizes
 from securefg.settings.config import RunConfig
 
 
@@ -61,7 +61,7 @@ def with_sizes(config: RunConfig, given: Sizes) -> Sized:
     """Return the settled config with its sizes: by hand first, then as the data tell them."""
     config = _with_links(config, given.links)
     _refuse_odd(given)
-    found = _by_hand(config, given) if given.whole else _known(config, given.clients)
+    found = _by_hand(config, given) if given.whole else _known_sizes(config, given.clients)
     info = replace(
         found.info,
         num_nodes=given.nodes or found.info.num_nodes,
@@ -72,7 +72,7 @@ def with_sizes(config: RunConfig, given: Sizes) -> Sized:
         edge_holders=given.holders or found.info.edge_holders,
     )
     training = given.train or found.training
-    return Sized(settled(config, info), info, training)
+    return Sized(settle_config(config, info), info, training)
 
 
 def setup_of(sized: Sized) -> Setup:
@@ -117,14 +117,14 @@ def _by_hand(config: RunConfig, given: Sizes) -> Sized:
         node_holders=holders,
         edge_holders=holders,
     )
-    return Sized(config, info, _training(config, info))
+    return Sized(config, info, _training_size(config, info))
 
 
-def _known(config: RunConfig, clients: int | None) -> Sized:
+def _known_sizes(config: RunConfig, clients: int | None) -> Sized:
     """Return the sizes of the catalogue, or of a folder."""
     if config.data.folder is None:
-        info = published(config, clients)
-        return Sized(config, info, _training(config, info))
+        info = published_sizes(config, clients)
+        return Sized(config, info, _training_size(config, info))
     graph = load(config.data, config.seed)
     partition = draw_partition(graph, config.partition, config.seed)
     node_holders, edge_holders = most_holders(graph, partition)
@@ -141,7 +141,7 @@ def _known(config: RunConfig, clients: int | None) -> Sized:
     return Sized(config, info, graph.split.sizes[0])
 
 
-def _training(config: RunConfig, info: PublicInfo) -> int | None:
+def _training_size(config: RunConfig, info: PublicInfo) -> int | None:
     try:
         return num_training(config, info)
     except ConfigError:

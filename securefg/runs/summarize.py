@@ -7,12 +7,12 @@ from typing import Any
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.quality import Quality
 from securefg.federation.recorder import Traffic
-from securefg.foundation.versions import versions
+from securefg.foundation.versions import list_versions
 from securefg.privacy.ledger import Ledger
 from securefg.protocol.codec import Size
 from securefg.runs.assembly import Setup, with_truth
 from securefg.runs.divergence import only_finite
-from securefg.runs.epsilons import epsilons
+from securefg.runs.epsilons import claim_epsilons
 from securefg.runs.fingerprints import digest_of, fingerprints_of
 from securefg.runs.summary import (
     BothWays,
@@ -27,7 +27,7 @@ from securefg.settings.execution import TrainingSettings
 MOST_CLIENTS = 256
 
 
-def summarize(
+def summarize_run(
     experiment: Setup,
     ledger: Ledger,
     metrics: list[dict[str, Any]],
@@ -64,12 +64,12 @@ def summarize(
         train_loss=best.get("train_loss"),
         val_scores=quality[0],
         test_scores=_with_shares(quality[1], config.training),
-        local_test_accuracy=_local(local),
+        local_test_accuracy=_local_accuracy(local),
         local_scores={str(s.client): only_finite(s.extra) for s in local if s.extra},
-        bytes=BothWays(up=_size(traffic.up), down=_size(traffic.down)),
+        bytes=BothWays(up=_byte_count(traffic.up), down=_byte_count(traffic.down)),
         dropped=traffic.dropped,
         aborted_rounds=sum(1 for line in metrics if line["aborted"]),
-        epsilon=epsilons(experiment, ledger),
+        epsilon=claim_epsilons(experiment, ledger),
         noise_protects=experiment.policy.protects,
         masked={name: found.facts() for name, found in experiment.policy.masked.items()},
         masking_trusts_the_server=None if masking is None else not masking.malicious,
@@ -79,12 +79,12 @@ def summarize(
         seconds=seconds,
         attempts=attempts,
         chosen={**config.method.chosen, **config.training.chosen},
-        monitor=_monitor(config.training, quality[0]),
-        alerts=_alerts(local, config.training.alerts),
+        monitor=_monitored_score(config.training, quality[0]),
+        alerts=_client_alerts(local, config.training.alerts),
         method_facts=facts,
         device=str(experiment.public.device),
         engine=config.engine.name,
-        versions=versions(),
+        versions=list_versions(),
         config_hash=config.hash,
         recovered_by_algebra=None if recovered is None else Recovered(**recovered),
         transcript_chain=chain,
@@ -99,7 +99,7 @@ def _with_shares(quality: Quality | None, training: TrainingSettings) -> Quality
     return quality.model_copy(update={"majority": max(training.class_shares)})
 
 
-def _monitor(training: TrainingSettings, quality: Quality | None) -> str:
+def _monitored_score(training: TrainingSettings, quality: Quality | None) -> str:
     """Return the monitored score, or accuracy if a rule chose a score that the nodes do not
     have."""
     known = {} if quality is None else quality.figures()
@@ -108,7 +108,7 @@ def _monitor(training: TrainingSettings, quality: Quality | None) -> str:
     return "val_accuracy"
 
 
-def _alerts(scores: list[LocalScore], number: int | None) -> dict[str, ClientAlerts]:
+def _client_alerts(scores: list[LocalScore], number: int | None) -> dict[str, ClientAlerts]:
     """Return every client's own alerts. They are left out if there are very many clients."""
     if len(scores) > MOST_CLIENTS:
         return {}
@@ -124,7 +124,7 @@ def _alerts(scores: list[LocalScore], number: int | None) -> dict[str, ClientAle
     }
 
 
-def _local(scores: list[LocalScore]) -> LocalAccuracy | None:
+def _local_accuracy(scores: list[LocalScore]) -> LocalAccuracy | None:
     """Return the local goal: the released model on every client's own test nodes."""
     if not scores:
         return None
@@ -140,5 +140,5 @@ def _local(scores: list[LocalScore]) -> LocalAccuracy | None:
     )
 
 
-def _size(size: Size) -> ByteCount:
+def _byte_count(size: Size) -> ByteCount:
     return ByteCount(payload=size.payload, envelope=size.envelope)

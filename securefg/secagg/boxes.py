@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from securefg.secagg.derive import box_key
-from securefg.secagg.encoding import in_a_row, tupled, two_numbers
+from securefg.secagg.encoding import encode_tuple, in_a_row, two_numbers
 from securefg.secagg.errors import BadBox
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes, Secret
@@ -18,7 +18,7 @@ NONCE_BYTES: Final = 12
 TAG_BYTES: Final = 16
 
 
-def seal(
+def seal_box(
     root: Secret,
     session: bytes,
     sender: int,
@@ -35,7 +35,7 @@ def seal(
     """
     nonce = random_bytes(NONCE_BYTES)
     cipher = ChaCha20Poly1305(box_key(root, sender, receiver).reveal())
-    return nonce + cipher.encrypt(nonce, shares, _associated(session, sender, receiver))
+    return nonce + cipher.encrypt(nonce, shares, _associated_data(session, sender, receiver))
 
 
 def open_box(root: Secret, session: bytes, sender: int, receiver: int, box: bytes) -> bytes:
@@ -43,15 +43,15 @@ def open_box(root: Secret, session: bytes, sender: int, receiver: int, box: byte
     cipher = ChaCha20Poly1305(box_key(root, sender, receiver).reveal())
     nonce, sealed = box[:NONCE_BYTES], box[NONCE_BYTES:]
     try:
-        return cipher.decrypt(nonce, sealed, _associated(session, sender, receiver))
+        return cipher.decrypt(nonce, sealed, _associated_data(session, sender, receiver))
     except (InvalidTag, ValueError):
         raise BadBox(
             f"the box from {sender} to {receiver} does not open in session {session.hex()[:16]}…"
         ) from None
 
 
-def _associated(session: bytes, sender: int, receiver: int) -> bytes:
-    return tupled(_about_boxes(session), two_numbers(sender, receiver))
+def _associated_data(session: bytes, sender: int, receiver: int) -> bytes:
+    return encode_tuple(_about_boxes(session), two_numbers(sender, receiver))
 
 
 @lru_cache(maxsize=16)

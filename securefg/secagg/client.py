@@ -22,7 +22,7 @@ from securefg.secagg.dealing import leave_out, make_shares, open_delivery
 from securefg.secagg.derive import MaskContext
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AwayAtUnmasking, Refused, SetupLost
-from securefg.secagg.graph import MaskGraph, choose
+from securefg.secagg.graph import MaskGraph, choose_parameters
 from securefg.secagg.keys import FORMAT, Identity, verify
 from securefg.secagg.links import KeyPairs, box_partners
 from securefg.secagg.masking_clients import MaskingClients
@@ -48,8 +48,8 @@ from securefg.secagg.seats import SESSIONS, Seats
 from securefg.secagg.secret import SYSTEM_RANDOM, RandomBytes
 from securefg.secagg.session import Party, Session
 from securefg.secagg.statements import (
-    advertised,
     graph_seed,
+    key_statement,
     roster_items,
     survivors_statement,
 )
@@ -91,7 +91,7 @@ class SecureClients(MaskingClients):
     def handle(self, request: Message, turn: Turn) -> Message:
         """Answer one stage for `turn.clients`."""
         with self._over_when_refused():
-            return self._answer(request, turn)
+            return self._answer_stage(request, turn)
 
     @contextmanager
     def _over_when_refused(self) -> Iterator[None]:
@@ -102,29 +102,29 @@ class SecureClients(MaskingClients):
             self._session = self._seats = None
             raise
 
-    def _answer(self, request: Message, turn: Turn) -> Message:
+    def _answer_stage(self, request: Message, turn: Turn) -> Message:
         numbers = turn.clients.numbers()
         match request:
             case Advertise():
-                return self._advertise(request, turn, numbers)
+                return self._advertise_keys(request, turn, numbers)
             case Roster():
-                self._accept_roster(self._current(), request, numbers)
-                return make_shares(self._current(), numbers, self._random)
+                self._accept_roster(self._current_session(), request, numbers)
+                return make_shares(self._current_session(), numbers, self._random)
             case Again():
                 return make_shares(self._take_up(request, turn, numbers), numbers, self._random)
             case Deliver():
-                return self._open(request, numbers)
+                return self._open_boxes(request, numbers)
             case Dispute():
                 return self._open_keys(request, numbers)
             case Survivors():
-                return self._agree(request, numbers)
+                return self._agree_survivors(request, numbers)
             case Unmask():
-                return self._reveal(request, numbers)
+                return self._reveal_shares(request, numbers)
         raise Refused(f"{request.kind} is no stage of secure aggregation")
 
     # -------------------------------------------------------------------------- advertise keys
 
-    def _advertise(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
+    def _advertise_keys(self, request: Advertise, turn: Turn, numbers: list[int]) -> Keys:
         if request.version != FORMAT:
             raise Refused(f"Advertise.version: found {request.version}; expected {FORMAT}")
         self._session = session = self._fresh_session(request.purpose, turn, numbers)
@@ -134,7 +134,8 @@ class SecureClients(MaskingClients):
         pairs = session.pairs.items()
         signatures = [
             self._identities[n].sign(
-                "advertise", *self._said(session, n, pair.masks.public, pair.boxes.public)
+                "advertise",
+                *self._advertised_items(session, n, pair.masks.public, pair.boxes.public),
             )
             for n, pair in pairs
         ]
@@ -169,10 +170,12 @@ class SecureClients(MaskingClients):
         session.begin(seats, request.ordinal, to_bytes(request.model_hash[None])[0])
         return session
 
-    def _said(
+    def _advertised_items(
         self, session: Session, client: int, mask_key: bytes, box_key: bytes
     ) -> tuple[Item, ...]:
-        return advertised(self._config, session.round, session.purpose, client, mask_key, box_key)
+        return key_statement(
+            self._config, session.round, session.purpose, client, mask_key, box_key
+        )
 
     # ------------------------------------------------------------------------------ share keys
 
@@ -183,7 +186,9 @@ class SecureClients(MaskingClients):
         id = derive.setup_id(items, self._config, self._settings.keys)
         seats = Seats(
             id,
-            MaskGraph.drawn(choose(len(clients), self._rules.threat), graph_seed(id, request)),
+            MaskGraph.drawn(
+                choose_parameters(len(clients), self._rules.threat), graph_seed(id, request)
+            ),
             clients,
             dict(zip(clients, to_bytes(request.mask_keys), strict=True)),
             dict(zip(clients, to_bytes(request.box_keys), strict=True)),
@@ -208,7 +213,7 @@ class SecureClients(MaskingClients):
         for place in sorted(set(places) - seats.checked):
             client = seats.clients[place]
             keys = seats.mask_keys[client], seats.box_keys[client]
-            said = self._said(session, client, *keys)
+            said = self._advertised_items(session, client, *keys)
             verify(self._roster[client], seats.signatures[client], "advertise", *said)
             own = session.pairs.get(client)
             if own is not None and (own.masks.public, own.boxes.public) != keys:
@@ -217,8 +222,8 @@ class SecureClients(MaskingClients):
 
     # ------------------------------------------------------------------------- deliver shares
 
-    def _open(self, request: Deliver, numbers: list[int]) -> Ready:
-        session = self._current()
+    def _open_boxes(self, request: Deliver, numbers: list[int]) -> Ready:
+        session = self._current_session()
         sharers = tuple(request.sharers.tolist())
         self._rules.check_sharers(session, sharers, numbers)
         if session.sharers:
@@ -230,7 +235,10 @@ class SecureClients(MaskingClients):
     def _open_keys(self, request: Dispute, numbers: list[int]) -> Opening:
         """Open mask keys in a dispute. The session and its set-up end here, but for the other
         clients of this host, who may still open theirs."""
-        session, about = self._session or self._current(), (self._roster, self.memory, self._rules)
+        session, about = (
+            self._session or self._current_session(),
+            (self._roster, self.memory, self._rules),
+        )
         secrets = opened_secrets(session, request, numbers, *about)
         session.opened.update(numbers)
         self._seats = None
@@ -246,7 +254,7 @@ class SecureClients(MaskingClients):
         purpose    the kind of the reply that the request brings
         constants  fields of the reply that never change and would leave without noise
         """
-        session, numbers = self._current(), turn.clients.numbers()
+        session, numbers = self._current_session(), turn.clients.numbers()
         with self._over_when_refused():
             self._rules.check_purpose(session, numbers, purpose, turn.round)
             for field in constants:
@@ -255,7 +263,7 @@ class SecureClients(MaskingClients):
     def check_request(self, request_hash: bytes) -> None:
         """The request must be the one that the session id was made with. Its answer is noted before
         anything is computed for it."""
-        session = self._current()
+        session = self._current_session()
         with self._over_when_refused():
             if session.answered:
                 raise Refused("a second request in one session")
@@ -274,12 +282,12 @@ class SecureClients(MaskingClients):
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Put every client's pair masks and self mask on its row, in place."""
-        session = self._current()
+        session = self._current_session()
         with self._over_when_refused():
             self._check_rows(session, numbers, context)
         if context.recipients:
             with self._over_when_refused():
-                session.pads.put(rows, numbers, context)
+                session.pads.put_pads(rows, numbers, context)
         apply_row_masks(rows, session.row_masks(numbers, context))
 
     def _check_rows(self, session: Session, numbers: list[int], context: MaskContext) -> None:
@@ -310,25 +318,27 @@ class SecureClients(MaskingClients):
 
     # ------------------------------------------------------------------- consistency, unmask
 
-    def _agree(self, request: Survivors, numbers: list[int]) -> Agreed:
-        session = self._current()
+    def _agree_survivors(self, request: Survivors, numbers: list[int]) -> Agreed:
+        session = self._current_session()
         survivors = tuple(request.clients.tolist())
         if session.agreed is not None:
             raise Refused("asked twice to agree on the survivors")
         self._rules.check_survivors(session, survivors, numbers)
-        self._remember(session, survivors, numbers)
+        self._remember_agreement(session, survivors, numbers)
         session.agreed = survivors
         said = survivors_statement(session.id, session.sharers, survivors)
         return Agreed(
             signature=from_bytes([self._identities[n].sign("survivors", *said) for n in numbers])
         )
 
-    def _remember(self, session: Session, survivors: tuple[int, ...], numbers: list[int]) -> None:
+    def _remember_agreement(
+        self, session: Session, survivors: tuple[int, ...], numbers: list[int]
+    ) -> None:
         about = (session.round, session.purpose, numbers, session.id)
         self.memory.agreed(*about, list(survivors))
 
-    def _reveal(self, request: Unmask, numbers: list[int]) -> Revealed:
-        session = self._current()
+    def _reveal_shares(self, request: Unmask, numbers: list[int]) -> Revealed:
+        session = self._current_session()
         survivors, dropped = request.survivors.tolist(), request.dropped.tolist()
         if session.unmasked:
             raise Refused("a second unmask request in one session")
@@ -340,7 +350,7 @@ class SecureClients(MaskingClients):
         if self.malicious:
             self._check_agreement(session, tuple(survivors), request, numbers)
         else:
-            self._remember(session, tuple(survivors), numbers)
+            self._remember_agreement(session, tuple(survivors), numbers)
         session.unmasked = True
         session.survivors, session.openers = tuple(survivors), tuple(numbers)
         alive = {session.places[n] for n in survivors}
@@ -370,7 +380,7 @@ class SecureClients(MaskingClients):
             raise Refused(f"{near} signatures on the survivors, under {needed}")
         self._rules.check_signers(session, signers)
 
-    def _current(self) -> Session:
+    def _current_session(self) -> Session:
         if self._session is None or self._session.opened:
             raise Refused("no session is open")
         return self._session

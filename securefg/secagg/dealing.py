@@ -23,7 +23,8 @@ def make_shares(session: Session, numbers: list[int], random_bytes: RandomBytes)
         offers = []
     dealt = [session.seal_shares(number, random_bytes) for number in numbers]
     commitments = [
-        shamir.commitment(session.parties[n].seed, session.id, session.places[n]) for n in numbers
+        shamir.commit_to_secret(session.parties[n].seed, session.id, session.places[n])
+        for n in numbers
     ]
     wrapped = [] if session.is_first else [session.wrap_roots(n) for n in numbers]
     return Shares(

@@ -73,19 +73,22 @@ class Dealt:
         for number, signature in zip(numbers, to_bytes(ready.message.signature), strict=True):
             place = self._places[number]
             self.pairs[number] = SignedPairs(
-                self._wrapped[place], self._sent(place), self._received(place), signature
+                self._wrapped[place],
+                self._sent_ciphertexts(place),
+                self._received_ciphertexts(place),
+                signature,
             )
 
     def without_roots(self) -> list[int]:
         """Sharers that gave no roots of their masks: if one drops out, nobody could open them."""
         return [n for n in self.sharers if self._places[n] not in self._wrapped]
 
-    def _sent(self, place: int) -> list[bytes]:
+    def _sent_ciphertexts(self, place: int) -> list[bytes]:
         """The mask ciphertexts of the client at a place."""
         rows = self._mask_ciphertexts
         return [] if rows is None else to_bytes(rows[self._row[place]])
 
-    def _received(self, place: int) -> list[bytes]:
+    def _received_ciphertexts(self, place: int) -> list[bytes]:
         """The mask ciphertexts that were delivered to the client at a place."""
         rows = None if self._delivered is None else self._delivered.mask_ciphertexts
         return [] if rows is None else to_bytes(rows[self._row[place]])
@@ -94,7 +97,7 @@ class Dealt:
         """Take clients out of those whose shares count."""
         self.sharers = [n for n in self.sharers if n not in clients]
 
-    def delivery(self) -> Deliver:
+    def make_delivery(self) -> Deliver:
         """Every box to its holder, with what its sender said of it; later on, only the sharers."""
         sharers = torch.tensor(self.sharers)
         if self._delivered is not None:
@@ -102,17 +105,19 @@ class Dealt:
         graph, places = self._graph, [self._places[n] for n in self.sharers]
         holders = {place: graph.holders(place) for place in places}
         partners = {p: box_partners(graph, p, self._with_pads) for p in places}
-        ahead, behind = ({p: way(p) for p in places} for way in (graph.ahead, graph.behind))
+        ahead, behind = (
+            {p: way(p) for p in places} for way in (graph.neighbours_ahead, graph.neighbours_behind)
+        )
         self._delivered = Deliver(
             sharers=sharers,
-            boxes=self._turned(self._boxes, holders, holders),
-            share_digests=self._turned(self._digests, holders, holders),
-            box_ciphertexts=self._turned(self._box_ciphertexts, partners, partners),
-            mask_ciphertexts=self._turned(self._mask_ciphertexts, ahead, behind),
+            boxes=self._turn_rows(self._boxes, holders, holders),
+            share_digests=self._turn_rows(self._digests, holders, holders),
+            box_ciphertexts=self._turn_rows(self._box_ciphertexts, partners, partners),
+            mask_ciphertexts=self._turn_rows(self._mask_ciphertexts, ahead, behind),
         )
         return self._delivered
 
-    def _turned(self, sent: Tensor | None, ahead: _Near, behind: _Near) -> Tensor | None:
+    def _turn_rows(self, sent: Tensor | None, ahead: _Near, behind: _Near) -> Tensor | None:
         """What clients sent to those ahead, as it is received by those behind whom they are; zeros
         from a client that sent nothing."""
         if sent is None:
@@ -127,15 +132,15 @@ class Dealt:
             turned[row, [column for column, _ in near]] = source[at]
         return torch.from_numpy(turned)
 
-    def _column(self, sender: int, holder: int) -> int:
+    def _holder_column(self, sender: int, holder: int) -> int:
         if sender not in self._columns:
             holders = self._graph.holders(sender)
             self._columns[sender] = {place: column for column, place in enumerate(holders)}
         return self._columns[sender][holder]
 
-    def digest(self, owner: int, holder: int) -> bytes:
+    def box_digest(self, owner: int, holder: int) -> bytes:
         """What the client at place `owner` said that it sealed for the one at `holder`."""
-        row: NDArray[np.uint8] = self._said[self._row[owner], self._column(owner, holder)]
+        row: NDArray[np.uint8] = self._said[self._row[owner], self._holder_column(owner, holder)]
         return row.tobytes()
 
     def commitment(self, owner: int) -> bytes:
@@ -144,7 +149,7 @@ class Dealt:
 
     def wrapped(self, owner: int, peer: int) -> tuple[bytes, bytes]:
         """The root of a pair's masks under the owner's drop key, and the tag that it gave."""
-        row = self._wrapped[owner][self._column(owner, peer)]
+        row = self._wrapped[owner][self._holder_column(owner, peer)]
         return row[:SECRET_BYTES], row[SECRET_BYTES:]
 
     def at_odds(self) -> list[tuple[int, int]]:
@@ -155,14 +160,14 @@ class Dealt:
             (self._numbers[one], self._numbers[other])
             for one in sorted(kept)
             for other in self._graph.neighbours(one)
-            if other in kept and one < other and self._differ(one, other)
+            if other in kept and one < other and self._tags_differ(one, other)
         ]
 
-    def _differ(self, one: int, other: int) -> bool:
+    def _tags_differ(self, one: int, other: int) -> bool:
         tags = self.wrapped(one, other)[1], self.wrapped(other, one)[1]
         return tags[0] != tags[1] or NO_TAG in tags
 
-    def complaints(self, ready: Any) -> list[tuple[int, int]]:
+    def list_complaints(self, ready: Any) -> list[tuple[int, int]]:
         """Holders that found a box bad, each with its sender; one that finds most bad is at fault
         itself, and does not count."""
         found: list[tuple[int, int]] = []
@@ -222,7 +227,7 @@ class Secrets:
             for owner, raw, kind in owners:
                 if owner not in known:
                     continue
-                share = self._checked(owner, holder, raw) if kind else None
+                share = self._check_share(owner, holder, raw) if kind else None
                 if share is not None:
                     found.setdefault(owner, []).append(share)
                 elif kind:
@@ -231,10 +236,10 @@ class Secrets:
                     self._blame(number, "kept back a share of which it had not complained")
         return found
 
-    def _checked(self, owner: int, holder: int, raw: bytes) -> shamir.Share | None:
+    def _check_share(self, owner: int, holder: int, raw: bytes) -> shamir.Share | None:
         """The share, if its owner dealt it."""
         alive = owner in self._is_alive
-        said = self._dealt.digest(owner, holder)
+        said = self._dealt.box_digest(owner, holder)
         try:
             share = shamir.Share.decode(holder + 1, raw)
         except BadShares:
@@ -242,12 +247,16 @@ class Secrets:
         found = shamir.share_digest(share, self._session, owner, SEED if alive else KEY)
         return share if found == (said[32:] if alive else said[:32]) else None
 
-    def unmasking(self) -> Callable[[MaskContext], list[Mask]]:
+    def make_unmasking(self) -> Callable[[MaskContext], list[Mask]]:
         """The masks to put on a sum so that nothing but the sum is left, for any field."""
-        seeds = {place: self._combined(place, self._seed_check(place)) for place in self._alive}
-        roots = [(gone, peer, root) for gone in self._dropped for peer, root in self._roots(gone)]
+        seeds = {
+            place: self._combine_shares(place, self._seed_check(place)) for place in self._alive
+        }
+        roots = [
+            (gone, peer, root) for gone in self._dropped for peer, root in self._dropped_roots(gone)
+        ]
 
-        def masks(context: MaskContext) -> list[Mask]:
+        def list_masks(context: MaskContext) -> list[Mask]:
             own = [
                 Mask(derive.self_mask_key(seed, self._session, place, context), Sign.SUBTRACT)
                 for place, seed in seeds.items()
@@ -255,37 +264,37 @@ class Secrets:
             pairs = [
                 Mask(
                     derive.pair_mask_key(root, gone, peer, context),
-                    Sign.of(peer, gone).opposite(),
+                    Sign.of(peer, gone).opposite_sign(),
                 )
                 for gone, peer, root in roots
             ]
             return own + pairs
 
-        return masks
+        return list_masks
 
     def _seed_check(self, place: int) -> shamir.Check:
         return shamir.commits_to(self._dealt.commitment(place), self._session, place)
 
-    def _roots(self, gone: int) -> list[tuple[int, Secret]]:
+    def _dropped_roots(self, gone: int) -> list[tuple[int, Secret]]:
         """The roots of a dropped client's pair masks, each as the other end knows it."""
         peers = [peer for peer in self._graph.neighbours(gone) if peer in self._is_alive]
         found: list[tuple[int, Secret]] = []
 
-        def unwrap(drop_key: Secret) -> None:
+        def unwrap_roots(drop_key: Secret) -> None:
             drop_root = derive.session_root(drop_key, self._session)
-            found.extend((peer, self._root(drop_root, gone, peer)) for peer in peers)
+            found.extend((peer, self._pair_root(drop_root, gone, peer)) for peer in peers)
 
-        self._combined(gone, unwrap)
+        self._combine_shares(gone, unwrap_roots)
         return found
 
-    def _root(self, drop_root: Secret, gone: int, peer: int) -> Secret:
+    def _pair_root(self, drop_root: Secret, gone: int, peer: int) -> Secret:
         wrapped = Secret(self._dealt.wrapped(gone, peer)[0])
         root = Secret(derive.wrapped_root(wrapped, drop_root, gone, peer))
         if derive.pair_tag(root, gone, peer) != self._dealt.wrapped(peer, gone)[1]:
             raise ReconstructionFailed(f"what party {gone} wrapped is no root of its masks")
         return root
 
-    def _combined(self, place: int, check: shamir.Check) -> Secret:
+    def _combine_shares(self, place: int, check: shamir.Check) -> Secret:
         threshold = self._graph.parameters.threshold
         shares = self._shares.get(place, [])
         if len(shares) < threshold:
@@ -295,7 +304,7 @@ class Secrets:
                 "are needed; the sum stays masked"
             )
         try:
-            return shamir.combine(shares, threshold, check)
+            return shamir.combine_shares(shares, threshold, check)
         except (BadShares, ReconstructionFailed) as error:
             self._blame(self._numbers[place], "dealt shares that are not of its secret")
             raise RoundAborted(f"secure aggregation: {error}; the sum stays masked") from error

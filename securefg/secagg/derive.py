@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, final
 
-from securefg.secagg.encoding import Item, encode, in_a_row, tupled, two_numbers
+from securefg.secagg.encoding import Item, encode, encode_tuple, in_a_row, two_numbers
 from securefg.secagg.errors import MaskKeyReused
 from securefg.secagg.keys import FORMAT, PROTOCOL, VERSION
 from securefg.secagg.secret import SECRET_BYTES, Secret
@@ -94,7 +94,7 @@ def hybrid_link(
     """
     both = agreed.reveal() + encapsulated.reveal()
     extracted = Secret(hmac.digest(setup, both, hashlib.sha256))
-    return expand(extracted, info(purpose, sender, receiver, ciphertext))
+    return expand(extracted, key_info(purpose, sender, receiver, ciphertext))
 
 
 def mask_confirmation(link: Secret, sender: int, receiver: int) -> bytes:
@@ -103,10 +103,10 @@ def mask_confirmation(link: Secret, sender: int, receiver: int) -> bytes:
     Without it a server could encapsulate to the receiver in the sender's name, and know this half
     of the link. Masks would then rest on X25519 alone.
     """
-    return expand(link, info(Purpose.MASK_CONFIRMATION, sender, receiver)).reveal()[:TAG_BYTES]
+    return expand(link, key_info(Purpose.MASK_CONFIRMATION, sender, receiver)).reveal()[:TAG_BYTES]
 
 
-def ratcheted(link: Secret) -> Secret:
+def next_link(link: Secret) -> Secret:
     """The link after this one; there is no way back."""
     return expand(link, RATCHET)
 
@@ -116,14 +116,14 @@ def session_root(link: Secret, session: bytes) -> Secret:
     return Secret(hmac.digest(session, link.reveal(), hashlib.sha256))
 
 
-def info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
+def key_info(purpose: Purpose, first: int, second: int, *items: Item) -> bytes:
     """The HKDF info string: version, purpose, both parties, and what the key is for."""
     rest = in_a_row(*items) if items else b""
-    return tupled(_head(purpose), two_numbers(first, second), rest)
+    return encode_tuple(_info_head(purpose), two_numbers(first, second), rest)
 
 
 @lru_cache(maxsize=16)
-def _head(purpose: Purpose) -> bytes:
+def _info_head(purpose: Purpose) -> bytes:
     return in_a_row(PROTOCOL, VERSION, str(purpose))
 
 
@@ -135,7 +135,7 @@ def expand(root: Secret, info_string: bytes) -> Secret:
 def pair_mask_key(root: Secret, one: int, other: int, context: MaskContext) -> Secret:
     """The key of the mask that the lower party adds and the higher one subtracts."""
     low, high = sorted((one, other))
-    return expand(root, info(Purpose.PAIR_MASK, low, high, *_items(context)))
+    return expand(root, key_info(Purpose.PAIR_MASK, low, high, *_context_items(context)))
 
 
 def self_mask_key(seed: Secret, session: bytes, party: int, context: MaskContext) -> Secret:
@@ -145,14 +145,14 @@ def self_mask_key(seed: Secret, session: bytes, party: int, context: MaskContext
     its sender was declared dropped.
     """
     root = Secret(hmac.digest(session, seed.reveal(), hashlib.sha256))
-    return expand(root, info(Purpose.SELF_MASK, party, party, *_items(context)))
+    return expand(root, key_info(Purpose.SELF_MASK, party, party, *_context_items(context)))
 
 
 def wrapped_root(root: Secret, drop_root: Secret, owner: int, peer: int) -> bytes:
     """A pair's root under a key that the owner's holders share: of a client that drops out, they
     open this session's roots and no others. Wrapped again, it comes out. `drop_root` is the
     session's root of the owner's drop key."""
-    key = expand(drop_root, info(Purpose.PAIR_WRAP, owner, peer))
+    key = expand(drop_root, key_info(Purpose.PAIR_WRAP, owner, peer))
     mixed = int.from_bytes(root.reveal(), "big") ^ int.from_bytes(key.reveal(), "big")
     return mixed.to_bytes(SECRET_BYTES, "big")
 
@@ -160,16 +160,16 @@ def wrapped_root(root: Secret, drop_root: Secret, owner: int, peer: int) -> byte
 def pair_tag(root: Secret, one: int, other: int) -> bytes:
     """16 bytes by which the server sees that two clients have the same root."""
     low, high = sorted((one, other))
-    return expand(root, info(Purpose.PAIR_TAG, low, high)).reveal()[:TAG_BYTES]
+    return expand(root, key_info(Purpose.PAIR_TAG, low, high)).reveal()[:TAG_BYTES]
 
 
 def box_key(root: Secret, sender: int, receiver: int) -> Secret:
     """The key of the share boxes from sender to receiver; the way back has another."""
-    return expand(root, info(Purpose.SHARE_BOX, sender, receiver))
+    return expand(root, key_info(Purpose.SHARE_BOX, sender, receiver))
 
 
 @lru_cache(maxsize=64)
-def _items(context: MaskContext) -> tuple[Item, ...]:
+def _context_items(context: MaskContext) -> tuple[Item, ...]:
     return (
         context.round,
         context.message,

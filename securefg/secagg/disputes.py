@@ -107,7 +107,7 @@ def _link_of(
     """The first link of a pair's masks, by the opened keys of one end."""
     sender, receiver = ends
     ciphertext = receiver.offer[:CIPHERTEXT_BYTES]
-    encapsulated = (keys.decapsulate(ciphertext), ciphertext) if suite == "hybrid" else None
+    encapsulated = (keys.open_ciphertext(ciphertext), ciphertext) if suite == "hybrid" else None
     agreed = keys.exchange(other.mask_key)
     return mask_link(setup, agreed, encapsulated, sender.place, receiver.place)
 
@@ -148,7 +148,7 @@ class Court:
             if not self._has_signed(n, places[n], dealt.pairs[n], graph, about[1])
         }
         rest = [pair for pair in odd if not out & set(pair)]
-        secrets = self._openings(rest, dealt, about[0]) if rest else {}
+        secrets = self._opened_secrets(rest, dealt, about[0]) if rest else {}
         liars: dict[int, str] = {}
         for pair in rest:
             words = []
@@ -157,7 +157,7 @@ class Court:
                 word = signed_word(own, keys[own], graph, near, dealt.pairs[own])
                 words.append(replace(word, secret=secrets.get(own)))
             first, second = words
-            if second.place not in graph.ahead(first.place):
+            if second.place not in graph.neighbours_ahead(first.place):
                 first, second = second, first
             liars |= find_liars(*about, self.suite, first, second)
         for client, reason in liars.items():
@@ -186,7 +186,7 @@ class Court:
             return False
         return True
 
-    def _openings(
+    def _opened_secrets(
         self, pairs: list[tuple[int, int]], dealt: Dealt, setup: bytes
     ) -> dict[int, Secret]:
         """The secrets that the clients of these pairs opened, by client."""
@@ -214,9 +214,9 @@ class Court:
             self.blame(number, "opened a key in another form than the format's")
             return None
         raw, signature = (to_bytes(part)[0] for part in opened)
-        return Secret(raw) if self._opened(number, setup, raw, signature) else None
+        return Secret(raw) if self._is_opened(number, setup, raw, signature) else None
 
-    def _opened(self, number: int, setup: bytes, raw: bytes, signature: bytes) -> bool:
+    def _is_opened(self, number: int, setup: bytes, raw: bytes, signature: bytes) -> bool:
         try:
             verify(self.identities[number], signature, "opening", setup, number, raw)
         except BadSignature:

@@ -23,9 +23,9 @@ def encode(item: Item) -> bytes:
     return encoder(item)
 
 
-def tupled(*encoded: bytes) -> bytes:
+def encode_tuple(*encoded: bytes) -> bytes:
     """The encoding of a tuple whose items are encoded already, several in a row or one by one."""
-    return _tagged(b"t", b"".join(encoded))
+    return _tag_content(b"t", b"".join(encoded))
 
 
 @lru_cache(maxsize=32768)
@@ -39,29 +39,29 @@ def in_a_row(*items: Item) -> bytes:
     return b"".join([encode(item) for item in items])
 
 
-def _tagged(tag: bytes, content: bytes) -> bytes:
-    return _start(tag, len(content)) + content
+def _tag_content(tag: bytes, content: bytes) -> bytes:
+    return _tag_start(tag, len(content)) + content
 
 
 @lru_cache(maxsize=4096)
-def _start(tag: bytes, length: int) -> bytes:
+def _tag_start(tag: bytes, length: int) -> bytes:
     return tag + length.to_bytes(8, "big")
 
 
 # Numbers and words come again and again, and are never secret; bytes may be, and are not kept.
 @lru_cache(maxsize=16384)
-def _number(number: int) -> bytes:
-    return _tagged(b"i", b"%d" % number)
+def _encode_number(number: int) -> bytes:
+    return _tag_content(b"i", b"%d" % number)
 
 
 @lru_cache(maxsize=256)
-def _text(text: str) -> bytes:
-    return _tagged(b"s", text.encode())
+def _encode_text(text: str) -> bytes:
+    return _tag_content(b"s", text.encode())
 
 
 _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
-    int: _number,
-    str: _text,
-    bytes: partial(_tagged, b"b"),
-    tuple: lambda items: _tagged(b"t", in_a_row(*items)),
+    int: _encode_number,
+    str: _encode_text,
+    bytes: partial(_tag_content, b"b"),
+    tuple: lambda items: _tag_content(b"t", in_a_row(*items)),
 }

@@ -76,16 +76,16 @@ def linear_exposure(weights: Weights, known: Collection[int] = ()) -> Exposure:
     `known` contributions, such as the colluders' own, are subtracted first. Weights must be
     float64 or integers: rounded to float32, a singular matrix looks like one that can be inverted.
     """
-    matrix = _checked(weights)
+    matrix = _check_weights(weights)
     columns = matrix.shape[1]
     is_known = np.zeros(columns, np.bool_)
     is_known[list(known)] = True
     residual = np.ones(columns)
     amplification = np.full(columns, np.inf)
     spectrum: list[NDArray[np.float64]] = []
-    for rows, unknown in _blocks(matrix, ~is_known):
+    for rows, unknown in _connected_blocks(matrix, ~is_known):
         block = matrix[rows][:, unknown].toarray()
-        residual[unknown], amplification[unknown], values = _solve(block)
+        residual[unknown], amplification[unknown], values = _solve_block(block)
         spectrum.append(values)
     exposed = residual < RESIDUAL
     found = np.concatenate(spectrum) if spectrum else np.zeros(0)
@@ -106,7 +106,7 @@ def session_exposure(survivor_sets: Sequence[Collection[int]], num_contributions
     return linear_exposure(weights)
 
 
-def _checked(weights: Weights) -> sparse.csr_array:
+def _check_weights(weights: Weights) -> sparse.csr_array:
     given: Any = weights
     if given.dtype != np.float64 and given.dtype.kind not in "iub":
         raise TypeError(f"weights: found {given.dtype}, wanted float64 or integers")
@@ -117,7 +117,7 @@ def _checked(weights: Weights) -> sparse.csr_array:
     return matrix
 
 
-def _blocks(
+def _connected_blocks(
     matrix: sparse.csr_array, unknown: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Sums and unknown contributions, by connected part; parts without either are left out."""
@@ -135,7 +135,7 @@ def _blocks(
             yield rows, columns
 
 
-def _solve(
+def _solve_block(
     block: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Null-space residual and amplification of every column; the singular values above rounding."""

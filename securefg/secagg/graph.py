@@ -48,7 +48,7 @@ class GraphParameters:
 
 
 @lru_cache(maxsize=256)
-def choose(num_clients: int, threat: Threat) -> GraphParameters:
+def choose_parameters(num_clients: int, threat: Threat) -> GraphParameters:
     """Return the least even degree from 32 on that is safe, else everybody; t about 2/3 of them.
 
     Safe: a client answers only where t of its k neighbours signed the same survivors, and
@@ -70,8 +70,8 @@ def choose(num_clients: int, threat: Threat) -> GraphParameters:
         if least <= most:
             least, most = _sparse_bounds(num_clients, degree, threat, most_marked)
         if least <= most:
-            return GraphParameters(num_clients, degree, _between(degree, least, most))
-    return _complete(num_clients, threat)
+            return GraphParameters(num_clients, degree, _threshold_between(degree, least, most))
+    return _complete_graph(num_clients, threat)
 
 
 def abort_bound(parameters: GraphParameters, threat: Threat, *, silent: bool = True) -> Fraction:
@@ -95,7 +95,7 @@ def _num_silent(num_clients: int, threat: Threat) -> int:
     return threat.num_dropped(num_clients) + threat.num_corrupt(num_clients)
 
 
-def fewest(parameters: GraphParameters, threat: Threat) -> int:
+def fewest_clients(parameters: GraphParameters, threat: Threat) -> int:
     """How many clients must be left: the threshold, or all but those that may fall silent."""
     if parameters.complete:
         return parameters.threshold
@@ -123,7 +123,7 @@ def only_one_opens(planned: int, threat: Threat) -> bool:
     return agreed - corrupt + least > (threat.population or planned)
 
 
-def _complete(num_clients: int, threat: Threat) -> GraphParameters:
+def _complete_graph(num_clients: int, threat: Threat) -> GraphParameters:
     """Return the complete graph. A third of colluders or more can end a round by silence: there no
     threshold is both safe and low enough, and the safe one is taken."""
     least = (num_clients + threat.num_corrupt(num_clients)) // 2 + 1
@@ -135,10 +135,12 @@ def _complete(num_clients: int, threat: Threat) -> GraphParameters:
             f"between {least} and {most}; lower corrupt or dropout, or ask more clients"
         )
     most = max(least, num_clients - _num_silent(num_clients, threat))
-    return GraphParameters(num_clients, num_clients - 1, _between(num_clients, least, most))
+    return GraphParameters(
+        num_clients, num_clients - 1, _threshold_between(num_clients, least, most)
+    )
 
 
-def _between(num_holders: int, least: int, most: int) -> int:
+def _threshold_between(num_holders: int, least: int, most: int) -> int:
     return min(max(2 * num_holders // 3 + 1, least), most)
 
 
@@ -182,10 +184,10 @@ class MaskGraph:
     def neighbours(self, client: int) -> tuple[int, ...]:
         """The clients that this one shares a pair mask with, in ascending order."""
         if client not in self._near:
-            self._near[client] = self._around(client)
+            self._near[client] = self._clients_around(client)
         return self._near[client]
 
-    def _around(self, client: int) -> tuple[int, ...]:
+    def _clients_around(self, client: int) -> tuple[int, ...]:
         n, k = self.parameters.num_clients, self.parameters.degree
         if not 0 <= client < n:
             raise IndexError(f"client {client} is not among {n}")
@@ -205,7 +207,7 @@ class MaskGraph:
             return tuple(range(self.parameters.num_clients))
         return self.neighbours(client)
 
-    def ahead(self, client: int) -> tuple[int, ...]:
+    def neighbours_ahead(self, client: int) -> tuple[int, ...]:
         """The neighbours that this client encapsulates a mask secret to: one end of every pair.
 
         They are the next half of the neighbours, on the ring or, where all are neighbours, by
@@ -218,9 +220,9 @@ class MaskGraph:
         last = n // 2 if n % 2 or client < n // 2 else n // 2 - 1
         return tuple((client + step) % n for step in range(1, last + 1))
 
-    def behind(self, client: int) -> tuple[int, ...]:
+    def neighbours_behind(self, client: int) -> tuple[int, ...]:
         """The neighbours that encapsulate to this client, in ascending order."""
-        ahead = set(self.ahead(client))
+        ahead = set(self.neighbours_ahead(client))
         return tuple(c for c in self.neighbours(client) if c not in ahead)
 
     @property

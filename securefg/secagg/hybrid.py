@@ -44,8 +44,8 @@ class FreshPair(Unprintable):
             self._agreement = KeyPair(secret)
             self.public = self._agreement.public
             return
-        self._agreement = KeyPair(expand(secret, _info("x25519")))
-        halves = [expand(secret, _info(name)).reveal() for name in ("ml-kem d", "ml-kem z")]
+        self._agreement = KeyPair(expand(secret, _key_info("x25519")))
+        halves = [expand(secret, _key_info(name)).reveal() for name in ("ml-kem d", "ml-kem z")]
         self._kem = MLKEM768PrivateKey.from_seed_bytes(b"".join(halves))
         self.public = self._agreement.public + self._kem.public_key().public_bytes_raw()
 
@@ -53,7 +53,7 @@ class FreshPair(Unprintable):
         """Return the X25519 secret with a peer's public key of the same suite."""
         return self._agreement.exchange(peer_public[:X25519_BYTES])
 
-    def decapsulate(self, ciphertext: bytes) -> Secret:
+    def open_ciphertext(self, ciphertext: bytes) -> Secret:
         """Return the ML-KEM secret of a ciphertext; a wrong one gives a secret nobody else has."""
         assert self._kem is not None, "a classical pair is sent no ciphertext"
         try:
@@ -64,7 +64,7 @@ class FreshPair(Unprintable):
             ) from None
 
 
-def encapsulate(peer_public: bytes) -> tuple[Secret, bytes]:
+def encapsulate_secret(peer_public: bytes) -> tuple[Secret, bytes]:
     """Return a fresh ML-KEM secret and its ciphertext for the owner of a hybrid public key."""
     secret, ciphertext = _kem_key(peer_public).encapsulate()
     return Secret(secret), ciphertext
@@ -88,7 +88,7 @@ def _kem_key(public: bytes) -> MLKEM768PublicKey:
         raise BadKey("ML-KEM-768 public key: found a malformed one") from None
 
 
-def _info(name: str) -> bytes:
+def _key_info(name: str) -> bytes:
     return encode((PROTOCOL, FORMAT, "key-pair", name))
 
 

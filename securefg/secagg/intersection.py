@@ -52,15 +52,15 @@ class Party:
         """Own points, blinded, in random order; the ids in that order stay here."""
         order = list(dict.fromkeys(self.ids))
         secrets.SystemRandom().shuffle(order)
-        return [self._blinded(hash_to_curve(identity)) for identity in order], order
+        return [self._blind_point(hash_to_curve(identity)) for identity in order], order
 
-    def again(self, points: Sequence[bytes]) -> list[bytes]:
+    def blind_again(self, points: Sequence[bytes]) -> list[bytes]:
         """The other's points, blinded a second time, in the order received."""
         if len(set(points)) != len(points):
             raise ProtocolError("a point was sent twice; wanted every id once")
-        return [self._blinded(point) for point in points]
+        return [self._blind_point(point) for point in points]
 
-    def _blinded(self, point: bytes) -> bytes:
+    def _blind_point(self, point: bytes) -> bytes:
         if not is_on_curve(point):
             raise ProtocolError("found bytes that are no point of the curve")
         try:

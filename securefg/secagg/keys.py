@@ -51,7 +51,7 @@ class Identity(Unprintable):
 
     def sign(self, purpose: str, *items: Item) -> bytes:
         """Return the Ed25519 signature on the items, for this purpose."""
-        return self._private.sign(_statement(purpose, items))
+        return self._private.sign(_signed_statement(purpose, items))
 
     def check(self, signature: bytes, purpose: str, *items: Item) -> None:
         """Raise `BadSignature` unless this key signed these items for this purpose."""
@@ -61,19 +61,21 @@ class Identity(Unprintable):
 def verify(public: bytes, signature: bytes, purpose: str, *items: Item) -> None:
     """Raise `BadSignature` unless the owner of `public` signed these items for this purpose."""
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, _statement(purpose, items))
+        Ed25519PublicKey.from_public_bytes(public).verify(
+            signature, _signed_statement(purpose, items)
+        )
     except (InvalidSignature, ValueError):
         raise BadSignature(
             f"the signature on {purpose!r} is not by the key {public.hex()[:16]}…"
         ) from None
 
 
-def _statement(purpose: str, items: tuple[Item, ...]) -> bytes:
+def _signed_statement(purpose: str, items: tuple[Item, ...]) -> bytes:
     return encode((PROTOCOL, VERSION, purpose, *items))
 
 
 @lru_cache(maxsize=4096)
-def _point(public: bytes) -> X25519PublicKey:
+def _public_point(public: bytes) -> X25519PublicKey:
     """A client's key as OpenSSL holds it: all its neighbours on a host agree with the same one."""
     return X25519PublicKey.from_public_bytes(public)
 
@@ -97,7 +99,7 @@ class KeyPair(Unprintable):
         """Return a new key pair."""
         return cls(Secret.fresh(random_bytes))
 
-    def agree(self, peer_public: bytes, session_id: bytes) -> Secret:
+    def agree_root(self, peer_public: bytes, session_id: bytes) -> Secret:
         """The pair's root: HKDF-Extract(salt = session_id, X25519(own secret, peer public)).
 
         It serves no use by itself; `derive` expands it into one key per purpose (RFC 5869).
@@ -111,7 +113,7 @@ class KeyPair(Unprintable):
         A point of low order gives every peer the same secret, so it is refused (RFC 7748, 6.1).
         """
         try:
-            return Secret(self._private.exchange(_point(peer_public)))
+            return Secret(self._private.exchange(_public_point(peer_public)))
         except ValueError:
             raise BadKey(
                 f"X25519 public key {peer_public.hex()[:16]}… ({len(peer_public)} bytes) is "

@@ -59,7 +59,7 @@ class Offer:
     masks: list[bytes]
 
 
-def ordered(one: int, other: int) -> Pair:
+def order_pair(one: int, other: int) -> Pair:
     """Return both places, the lower one first."""
     return (one, other) if one < other else (other, one)
 
@@ -87,7 +87,7 @@ def confirmed_link(
     ends  sender and receiver
     """
     ciphertext, confirmation = offer[:CIPHERTEXT_BYTES], offer[CIPHERTEXT_BYTES:]
-    encapsulated = keys.decapsulate(ciphertext), ciphertext
+    encapsulated = keys.open_ciphertext(ciphertext), ciphertext
     link = mask_link(setup, agreed, encapsulated, *ends)
     is_confirmed = hmac.compare_digest(mask_confirmation(link, *ends), confirmation)
     return link if is_confirmed else None
@@ -131,33 +131,33 @@ class Linking(Unprintable):
 
     # ---------------------------------------------------------------------------- what is sent
 
-    def offer(self, place: int) -> tuple[Offer, Chains]:
+    def make_offer(self, place: int) -> tuple[Offer, Chains]:
         """Encapsulate to everybody this client meets. Return its outgoing box links too."""
         made, links = Offer([], []), Chains()
         for peer in box_partners(self._graph, place, self._with_pads):
-            encapsulated = self._encapsulate(self._boxes[peer])
+            encapsulated = self._encapsulate_secret(self._boxes[peer])
             links[place, peer] = self._box_link(place, place, peer, encapsulated)
             made.boxes.append(encapsulated[1] if encapsulated else b"")
-        for peer in self._graph.ahead(place) if self._suite == "hybrid" else ():
+        for peer in self._graph.neighbours_ahead(place) if self._suite == "hybrid" else ():
             made.masks.append(self._offer_mask(place, peer))
         made.masks.extend([NO_OFFER] * (self._graph.num_ahead - len(made.masks)))
         return made, links
 
     def _offer_mask(self, place: int, peer: int) -> bytes:
         """Encapsulate a mask secret to a neighbour ahead; return the ciphertext, confirmed."""
-        encapsulated = hybrid.encapsulate(self._masks[peer])
+        encapsulated = hybrid.encapsulate_secret(self._masks[peer])
         agreed = self._pairs[place].masks.exchange(self._masks[peer])
         link = mask_link(self._setup, agreed, encapsulated, place, peer)
         self._sent[place, peer] = link
         return encapsulated[1] + mask_confirmation(link, place, peer)
 
-    def _encapsulate(self, key: bytes) -> tuple[Secret, bytes] | None:
-        return hybrid.encapsulate(key) if self._suite == "hybrid" else None
+    def _encapsulate_secret(self, key: bytes) -> tuple[Secret, bytes] | None:
+        return hybrid.encapsulate_secret(key) if self._suite == "hybrid" else None
 
     def _box_link(
         self, own: int, sender: int, receiver: int, encapsulated: tuple[Secret, bytes] | None
     ) -> Secret:
-        pair, peer = ordered(sender, receiver), receiver if own == sender else sender
+        pair, peer = order_pair(sender, receiver), receiver if own == sender else sender
         if pair not in self._agreed:
             self._agreed[pair] = self._pairs[own].boxes.exchange(self._boxes[peer])
         if encapsulated is None:
@@ -178,7 +178,7 @@ class Linking(Unprintable):
                 encapsulated = None
                 if self._suite == "hybrid":
                     ciphertext = rows[at]
-                    encapsulated = self._pairs[place].boxes.decapsulate(ciphertext), ciphertext
+                    encapsulated = self._pairs[place].boxes.open_ciphertext(ciphertext), ciphertext
                 links[sender, place] = self._box_link(place, sender, place, encapsulated)
         return links
 
@@ -188,9 +188,9 @@ class Linking(Unprintable):
         """The links of pair masks that are not known yet; a row of ciphertext for each neighbour
         behind. A neighbour whose ciphertext is not confirmed gets no link."""
         links = Chains()
-        behind = {peer: at for at, peer in enumerate(self._graph.behind(place))}
+        behind = {peer: at for at, peer in enumerate(self._graph.neighbours_behind(place))}
         for peer in self._graph.neighbours(place):
-            pair = ordered(place, peer)
+            pair = order_pair(place, peer)
             if peer not in senders or pair in known:
                 continue
             sender, receiver = (peer, place) if peer in behind else (place, peer)

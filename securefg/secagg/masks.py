@@ -31,7 +31,7 @@ class Sign(Enum):
             raise ValueError(f"party {party} has no pair mask with itself")
         return cls.ADD if party < peer else cls.SUBTRACT
 
-    def opposite(self) -> Sign:
+    def opposite_sign(self) -> Sign:
         """Return the sign that takes a mask off again."""
         return Sign.SUBTRACT if self is Sign.ADD else Sign.ADD
 
@@ -74,13 +74,13 @@ def apply_masks(vector: RingArray, masks: Iterable[Mask]) -> None:
     """Put all masks on one vector. A chunk of it stays in cache while every mask passes over."""
     _require_ring(vector, 1)
     streams = [(Keystream(mask.key), _COMBINE[mask.sign]) for mask in masks]
-    buffer = _buffer(vector)
-    for stretch in _stretches(vector):
+    buffer = _pad_buffer(vector)
+    for stretch in _array_stretches(vector):
         part = vector[stretch]
         pad = buffer[: part.size]
         room = Room(pad)
         for stream, combine in streams:
-            stream.fill(room)
+            stream.fill_room(room)
             combine(part, pad, part)
 
 
@@ -88,20 +88,20 @@ def apply_row_masks(rows: RingArray, masks: Sequence[RowMask]) -> None:
     """Put masks on the rows of a batch, each generated once even when two rows take it."""
     _require_ring(rows, 2)
     _require_rows(masks, len(rows))
-    buffer = _buffer(rows)
+    buffer = _pad_buffer(rows)
     for start in range(0, len(masks), STREAMS_AT_ONCE):
         some = masks[start : start + STREAMS_AT_ONCE]
         streams = [Keystream(mask.key) for mask in some]
-        for stretch in _stretches(rows):
+        for stretch in _array_stretches(rows):
             pad = buffer[: stretch.stop - stretch.start]
             room = Room(pad)
             for stream, mask in zip(streams, some, strict=True):
-                stream.fill(room)
-                _put(rows, mask.add_to, stretch, np.add, pad)
-                _put(rows, mask.subtract_from, stretch, np.subtract, pad)
+                stream.fill_room(room)
+                _put_pad(rows, mask.add_to, stretch, np.add, pad)
+                _put_pad(rows, mask.subtract_from, stretch, np.subtract, pad)
 
 
-def _put(
+def _put_pad(
     rows: RingArray, row: int | None, stretch: slice, combine: Callable[..., Any], pad: RingArray
 ) -> None:
     if row is not None:
@@ -109,11 +109,11 @@ def _put(
         combine(part, pad, out=part)
 
 
-def _buffer(array: RingArray) -> RingArray:
+def _pad_buffer(array: RingArray) -> RingArray:
     return np.empty(min(CHUNK_BYTES // array.itemsize, array.shape[-1]), array.dtype)
 
 
-def _stretches(array: RingArray) -> Iterator[slice]:
+def _array_stretches(array: RingArray) -> Iterator[slice]:
     """The last axis cut in stretches of one chunk each."""
     length, step = array.shape[-1], CHUNK_BYTES // array.itemsize
     return (slice(start, min(start + step, length)) for start in range(0, length, step))

@@ -69,7 +69,7 @@ class Memory:
             make_private_folder(path.parent)
             name = f"memory {job.hex()}"
             self._log = Log(path, name, signer=identity, damaged=MemoryDamaged)
-            self._load(self._log, path)
+            self._load_log(self._log, path)
 
     # --------------------------------------------------------------------------------- what to do
 
@@ -83,7 +83,7 @@ class Memory:
         agreement may answer again. Its own part in opening the first sum died with it, and those
         who agreed to that sum refuse: too few are left for two sums.
         """
-        for entry in self._of(round, message, numbers):
+        for entry in self._entries_of(round, message, numbers):
             if entry.did == "agreed" or entry.life == self._life or not one_opens:
                 raise AskedBefore(
                     f"round {round}: {message} was {entry.did} before by clients {entry.clients}; "
@@ -98,7 +98,7 @@ class Memory:
         before = [asked for asked, kind in self._entries if kind == message and asked != round]
         if planned is None or len(before) < planned:
             return
-        own = [asked for asked in before if self._of(asked, message, numbers)]
+        own = [asked for asked in before if self._entries_of(asked, message, numbers)]
         if len(own) >= planned:
             raise AskedBefore(
                 f"round {round}: {message} left in {len(own)} rounds before, and the plan has "
@@ -109,7 +109,7 @@ class Memory:
         self, round: int, message: str, numbers: Iterable[int], request: bytes
     ) -> None:
         """A repeated upload must answer what the first one answered."""
-        for entry in self._of(round, message, numbers):
+        for entry in self._entries_of(round, message, numbers):
             if entry.context != request.hex():
                 raise AskedBefore(f"round {round}: {message} was asked for with another request")
 
@@ -131,7 +131,7 @@ class Memory:
         """Let a field that never changes leave, in this round's message alone."""
         name = f"{message}.{field}"
         self.refuse_constant(round, name, numbers)
-        self._append(self._entry("constant", round, name, numbers, session, cohort, b""))
+        self._append_entry(self._make_entry("constant", round, name, numbers, session, cohort, b""))
 
     def refuse_constant(self, round: int, name: str, numbers: Iterable[int]) -> None:
         """Raise where a field that never changes left any of these clients in another round."""
@@ -148,7 +148,7 @@ class Memory:
     ) -> None:
         """Raise unless each of these clients uploaded this message for this very request."""
         known = set[int]()
-        for entry in self._of(round, message, numbers):
+        for entry in self._entries_of(round, message, numbers):
             if entry.did == "uploaded" and entry.context == request.hex():
                 known |= set(Clients.parse(entry.clients).numbers())
         if not set(numbers) <= known:
@@ -161,7 +161,7 @@ class Memory:
         """What the server told once under this name is what it must tell in all of the run."""
         said = hashlib.sha256(value).digest()
         if name not in self._told:
-            self._append(self._entry("told", round, name, numbers, b"", 0, said))
+            self._append_entry(self._make_entry("told", round, name, numbers, b"", 0, said))
         if self._told[name] != said.hex():
             raise Refused(f"{name} is another than before in this run")
 
@@ -176,8 +176,8 @@ class Memory:
         setup: bytes = b"",
     ) -> None:
         """Note that these clients answer a request under masks, before they do."""
-        entry = self._entry("uploaded", round, message, numbers, session, cohort, request)
-        self._append(replace(entry, setup=setup.hex()))
+        entry = self._make_entry("uploaded", round, message, numbers, session, cohort, request)
+        self._append_entry(replace(entry, setup=setup.hex()))
 
     def refuse_opening(self, setup: bytes) -> None:
         """Raise where anything was uploaded under a set-up: its mask keys hide that upload."""
@@ -193,15 +193,17 @@ class Memory:
 
     def opened(self, round: int, message: str, numbers: list[int], setup: bytes) -> None:
         """Note that these clients open their mask keys of a set-up, before they do."""
-        entry = self._entry("opened", round, message, numbers, b"", 0, b"")
-        self._append(replace(entry, setup=setup.hex()))
+        entry = self._make_entry("opened", round, message, numbers, b"", 0, b"")
+        self._append_entry(replace(entry, setup=setup.hex()))
 
     def agreed(
         self, round: int, message: str, numbers: list[int], session: bytes, survivors: list[int]
     ) -> None:
         """Note that these clients agree to have the survivors' sum opened, before they do."""
         said = hashlib.sha256(encode(tuple(survivors))).digest()
-        self._append(self._entry("agreed", round, message, numbers, session, len(survivors), said))
+        self._append_entry(
+            self._make_entry("agreed", round, message, numbers, session, len(survivors), said)
+        )
         if self._log is not None:  # the books do not tell of it, and would not miss the line
             self._log.keep_head()
 
@@ -217,7 +219,7 @@ class Memory:
 
     # ------------------------------------------------------------------------------------ the file
 
-    def _entry(
+    def _make_entry(
         self,
         did: Did,
         round: int,
@@ -230,17 +232,17 @@ class Memory:
         clients = str(Clients.of(numbers))
         return Entry(did, round, message, clients, session.hex(), cohort, context.hex(), self._life)
 
-    def _of(self, round: int, message: str, numbers: Iterable[int]) -> list[Entry]:
+    def _entries_of(self, round: int, message: str, numbers: Iterable[int]) -> list[Entry]:
         own = set(numbers)
         found = self._entries.get((round, message), [])
         return [e for e in found if own & set(Clients.parse(e.clients).numbers())]
 
-    def _append(self, entry: Entry) -> None:
+    def _append_entry(self, entry: Entry) -> None:
         if self._log is not None:
             self._log.append([asdict(entry)])
-        self._keep(entry)
+        self._keep_entry(entry)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep_entry(self, entry: Entry) -> None:
         if entry.did == "uploaded":
             self._uploaded_under.add(entry.setup)
         if entry.did == "opened":
@@ -252,13 +254,13 @@ class Memory:
         else:
             self._entries.setdefault((entry.round, entry.message), []).append(entry)
 
-    def _load(self, log: Log, path: Path) -> None:
+    def _load_log(self, log: Log, path: Path) -> None:
         """Take up the log. A crash after an agreement may leave it beyond the head, one at most."""
         lines = log.lines()
         for line in lines:
             del line["link"]
             try:
-                self._keep(Entry(**line))
+                self._keep_entry(Entry(**line))
             except TypeError as error:
                 raise MemoryDamaged(f"{path.name}: not an entry of a memory: {error}") from error
         beyond = sum(line["did"] == "agreed" for line in lines[log.head_length :])

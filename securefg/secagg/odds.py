@@ -41,17 +41,17 @@ class Odds:
         """
         return (min(one, other), max(one, other)) in self._missing
 
-    def named(self, clients: Collection[int], most_liars: int) -> list[int]:
+    def clients_at_odds(self, clients: Collection[int], most_liars: int) -> list[int]:
         """Return those of the clients that are at odds with more than there can be liars."""
-        counts = self._counts()
+        counts = self._count_odds()
         return sorted(client for client in clients if counts[client] > most_liars)
 
-    def part(self, pairs: Iterable[Pair]) -> set[int]:
+    def part_pairs(self, pairs: Iterable[Pair]) -> set[int]:
         """Return one client or more of every pair, to stay out of a session.
 
         First comes who is at odds with most over the run, then who stayed out less often.
         """
-        waiting, counts, out = list(pairs), self._counts(), set[int]()
+        waiting, counts, out = list(pairs), self._count_odds(), set[int]()
         while waiting:
             clients = sorted({client for pair in waiting for client in pair})
             chosen = min(clients, key=lambda c: (-counts[c], self._left_out[c], c))
@@ -60,5 +60,5 @@ class Odds:
         self._left_out.update(out)
         return out
 
-    def _counts(self) -> Counter[int]:
+    def _count_odds(self) -> Counter[int]:
         return Counter(c for pair in self._pairs if not set(pair) & set(self._blamed) for c in pair)

@@ -48,7 +48,7 @@ class Keystream(Unprintable):
         """Return a keystream under a new key."""
         return cls(Secret.fresh(random_bytes))
 
-    def fill(self, room: Room) -> None:
+    def fill_room(self, room: Room) -> None:
         """Overwrite the room with the next bytes."""
         self._encryptor.update_into(room.zeros, room.raw)
 

@@ -46,7 +46,7 @@ class Grid:
         if not 0 <= self.noise_sigma < math.inf:
             raise ConfigError(f"noise_sigma: found {self.noise_sigma}, wanted 0 or more")
         if self.worst_case > self.ring.largest:
-            raise ConfigError(self._overflow())
+            raise ConfigError(self._overflow_words())
 
     @property
     def bound(self) -> float:
@@ -72,16 +72,16 @@ class Grid:
         """How far rounding can move a coordinate of the sum of so many uploads within the clip."""
         return num_uploads * (1.0 if stochastic else 0.5) / self.scale
 
-    def quantise(self, values: Reals, rng: np.random.Generator | None = None) -> RingArray:
+    def quantise_values(self, values: Reals, rng: np.random.Generator | None = None) -> RingArray:
         """Clip coordinates to the bound, scale, round to nearest, or at random with an rng."""
         elements: RingArray = np.empty(values.shape, self.ring.dtype)
         source, flat = values.reshape(-1), elements.reshape(-1)
         for start in range(0, flat.size, STRETCH):
             stretch = slice(start, start + STRETCH)
-            flat[stretch] = self._quantised(source[stretch].astype(np.float64), rng)
+            flat[stretch] = self._quantise_in_place(source[stretch].astype(np.float64), rng)
         return elements
 
-    def _quantised(self, values: Reals, rng: np.random.Generator | None) -> RingArray:
+    def _quantise_in_place(self, values: Reals, rng: np.random.Generator | None) -> RingArray:
         """The values are overwritten."""
         if not np.isfinite(values).all():
             raise RunFailed("an upload holds NaN or infinity; no ring element stands for it")
@@ -94,11 +94,11 @@ class Grid:
             np.floor(values, out=values)
         return self.ring.from_signed(values.astype(np.int64))
 
-    def dequantise(self, total: RingArray) -> NDArray[np.float64]:
+    def dequantise_total(self, total: RingArray) -> NDArray[np.float64]:
         """Return a sum of ring elements as real numbers."""
         return self.ring.to_signed(total) / self.scale
 
-    def _overflow(self) -> str:
+    def _overflow_words(self) -> str:
         room = (self.ring.largest - self.noise_tail) / (self.num_clients * self.bound)
         wider = ", or a ring of 64 bits" if self.ring.bits < 64 else ""
         scale = f"a scale of at most {room:.6g}" if room > 0 else "less noise"

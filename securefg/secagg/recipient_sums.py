@@ -45,13 +45,13 @@ class Pads(Unprintable):
     def __init__(self, roots: Mapping[tuple[int, int], Secret], places: Mapping[int, int]) -> None:
         self._roots, self._places = roots, places
 
-    def put(self, rows: RingArray, contributors: Sequence[int], context: MaskContext) -> None:
+    def put_pads(self, rows: RingArray, contributors: Sequence[int], context: MaskContext) -> None:
         """Pad every part of the contributors' rows, in place.
 
         A part for its own contributor, or for a client outside the session, is of use to nobody
         and could not be padded: it becomes zero.
         """
-        parts = rows.reshape(-1, width(context))
+        parts = rows.reshape(-1, part_width(context))
         masks = []
         for row, contributor in enumerate(contributors):
             for recipient in range(context.recipients):
@@ -59,7 +59,7 @@ class Pads(Unprintable):
                 if recipient == contributor or recipient not in self._places:
                     parts[part] = 0
                 else:
-                    key = self._key(contributor, recipient, context)
+                    key = self._pad_key(contributor, recipient, context)
                     masks.append(RowMask(key, part, None))
         apply_row_masks(parts, masks)
 
@@ -71,28 +71,28 @@ class Pads(Unprintable):
         context: MaskContext,
     ) -> None:
         """Take the contributors' pads off the rows that the server passed on, in place."""
-        if totals.shape != (len(recipients), width(context)):
+        if totals.shape != (len(recipients), part_width(context)):
             raise Refused(
                 f"{context.message}.{context.field}: {totals.shape} was passed on, wanted "
-                f"{(len(recipients), width(context))}"
+                f"{(len(recipients), part_width(context))}"
             )
         senders = list(contributors)
         masks = [
-            RowMask(self._key(contributor, recipient, context), None, row)
+            RowMask(self._pad_key(contributor, recipient, context), None, row)
             for row, recipient in enumerate(recipients)
             for contributor in senders
             if contributor != recipient
         ]
         apply_row_masks(totals, masks)
 
-    def _key(self, contributor: int, recipient: int, context: MaskContext) -> Secret:
+    def _pad_key(self, contributor: int, recipient: int, context: MaskContext) -> Secret:
         root = self._roots.get((self._places[contributor], self._places[recipient]))
         if root is None:
             raise Refused(f"clients {contributor} and {recipient} have no secret for a pad")
         return expand(root, recipient_info(contributor, recipient, context))
 
 
-def width(context: MaskContext) -> int:
+def part_width(context: MaskContext) -> int:
     """How many numbers a part has; of an upload that does not fall into equal parts, an error."""
     numbers, rest = divmod(context.length, context.recipients)
     if rest:

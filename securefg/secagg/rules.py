@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph import fewest, only_one_opens
+from securefg.secagg.graph import fewest_clients, only_one_opens
 from securefg.secagg.hybrid import CIPHERTEXT_BYTES
 from securefg.secagg.links import OFFER_BYTES, box_partners
 from securefg.secagg.messages import Deliver
@@ -136,7 +136,7 @@ class Rules:
 
     def least_in_sum(self, session: Session) -> int:
         """Return how many clients must be in an opened sum."""
-        near = fewest(session.graph.parameters, self.threat)
+        near = fewest_clients(session.graph.parameters, self.threat)
         return max(near, self.least_planned(session.purpose))
 
     def least_planned(self, purpose: str) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from securefg.protocol.messages import Message
-from securefg.secagg.derive import ratcheted, session_root
+from securefg.secagg.derive import next_link, session_root
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.hybrid import Suite
 from securefg.secagg.links import Chains, KeyPairs, Linking
@@ -90,23 +90,23 @@ class Seats:
         ):
             for pair, link in chains.items():
                 if pair not in kept:
-                    taken[pair], kept[pair] = session_root(link, session), ratcheted(link)
+                    taken[pair], kept[pair] = session_root(link, session), next_link(link)
 
-    def roots(self, ordinal: int, session: bytes) -> Roots:
+    def session_roots(self, ordinal: int, session: bytes) -> Roots:
         """The roots of a session; the links that they were made of, and all before, are gone."""
         while self.ordinal < ordinal:
-            self._advance()
-        roots = Roots(_salted(self._masks, session), _salted(self._boxes, session))
-        self._advance()
+            self._advance_chains()
+        roots = Roots(_salt_chains(self._masks, session), _salt_chains(self._boxes, session))
+        self._advance_chains()
         return roots
 
-    def _advance(self) -> None:
-        self._masks = {pair: ratcheted(link) for pair, link in self._masks.items()}
-        self._boxes = {pair: ratcheted(link) for pair, link in self._boxes.items()}
+    def _advance_chains(self) -> None:
+        self._masks = {pair: next_link(link) for pair, link in self._masks.items()}
+        self._boxes = {pair: next_link(link) for pair, link in self._boxes.items()}
         self.ordinal += 1
 
 
-def _salted(chains: Chains, session: bytes) -> Chains:
+def _salt_chains(chains: Chains, session: bytes) -> Chains:
     return {pair: session_root(link, session) for pair, link in chains.items()}
 
 
@@ -133,7 +133,7 @@ class Setup:
         self.members: list[int] = self.roster.clients.tolist()
         self.linked: list[int] = self.members
 
-    def serves(self, asked: tuple[int, ...], reply: type[Message]) -> bool:
+    def can_serve(self, asked: tuple[int, ...], reply: type[Message]) -> bool:
         """Whether another session of it will do. Sums for recipients take fresh box keys."""
         away = self.someone_away or len(self.members) < len(self.asked)
         patience = 1 if self.graph.parameters.complete else PATIENCE

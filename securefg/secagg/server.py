@@ -18,7 +18,7 @@ from securefg.secagg.derive import MaskContext
 from securefg.secagg.disputes import Court
 from securefg.secagg.encoding import Item
 from securefg.secagg.errors import AskedBefore, BadKey, BadSignature
-from securefg.secagg.graph import MaskGraph, choose, fewest, is_always_complete
+from securefg.secagg.graph import MaskGraph, choose_parameters, fewest_clients, is_always_complete
 from securefg.secagg.hybrid import check_key
 from securefg.secagg.keys import FORMAT, verify
 from securefg.secagg.masks import Mask, apply_masks
@@ -38,8 +38,8 @@ from securefg.secagg.odds import Odds, Pair
 from securefg.secagg.ring import Ring, RingArray, from_bytes, to_bytes
 from securefg.secagg.seats import Setup, has_pads
 from securefg.secagg.statements import (
-    advertised,
     graph_seed,
+    key_statement,
     request_hash,
     roster_items,
     survivors_statement,
@@ -98,7 +98,9 @@ class Aggregator:
         self.blamed: dict[int, str] = {}
         self._setup: Setup | None = None
         self._odds = Odds(self.blamed)
-        self._court = Court(settings.keys, identities, self._asked, self._blame, suspect)
+        self._court = Court(
+            settings.keys, identities, self._ask_clients, self._blame_client, suspect
+        )
 
     @property
     def silences(self) -> Counter[int]:
@@ -115,20 +117,22 @@ class Aggregator:
         noisy = self._least_survivors.get(reply.kind, 0)
         self._least = max(self._settings.min_clients, noisy, planned)
         try:
-            return self._collect(request, reply, clients)
+            return self._collect_sum(request, reply, clients)
         except BaseException:
             self._setup = None  # whatever went wrong, nobody need have the same of it
             raise
 
-    def _collect(self, request: Message, reply: type[Message], clients: Clients | None) -> Opened:
+    def _collect_sum(
+        self, request: Message, reply: type[Message], clients: Clients | None
+    ) -> Opened:
         setup, dealt, ready = self._agree_on_masks(request, reply, clients)
         session = self._session_id(setup, request, reply)
-        replies = self._step(request, reply, ready, setup.graph)
+        replies = self._run_step(request, reply, ready, setup.graph)
         survivors = replies.clients.numbers()
-        revealed = self._unmask(survivors, dealt.sharers, setup.graph, session)
+        revealed = self._ask_for_shares(survivors, dealt.sharers, setup.graph, session)
         about = (setup.roster, setup.graph, session, dealt, survivors, revealed)
-        secrets = Secrets(*about, self._blame, self._odds.note_missing)
-        return Opened(replies, tuple(survivors), secrets.unmasking())
+        secrets = Secrets(*about, self._blame_client, self._odds.note_missing)
+        return Opened(replies, tuple(survivors), secrets.make_unmasking())
 
     def _agree_on_masks(
         self, request: Message, reply: type[Message], clients: Clients | None
@@ -137,31 +141,33 @@ class Aggregator:
         without the liars; nobody uploads before all tags are alike."""
         out: set[int] = set()
         while True:
-            asked = self._trusted(clients, out)
+            asked = self._trusted_clients(clients, out)
             shares = self._taken_up(request, reply, tuple(asked))
             if shares is None:
                 everybody = clients is None and not self.blamed and not out
-                keys = self._advertised(reply, None if everybody else Clients.of(asked))
+                keys = self._ask_for_keys(reply, None if everybody else Clients.of(asked))
                 self._setup = Setup(*self._gather_keys(keys, request, reply), tuple(asked))
                 members = Clients.of(self._setup.members)
-                shares = self._step(self._setup.roster, Shares, members, self._setup.graph)
+                shares = self._run_step(self._setup.roster, Shares, members, self._setup.graph)
             setup = self._setup
             assert setup is not None
             setup.someone_away |= shares.count < len(setup.members)
             dealt = Dealt(shares, setup.members, setup.graph, has_pads(reply))
-            ready = self._deliver(dealt, setup.graph)
+            ready = self._deliver_boxes(dealt, setup.graph)
             odd = dealt.at_odds()
             if not odd:
                 setup.linked = [n for n in setup.linked if n in set(dealt.sharers)]
                 return setup, dealt, ready
-            out |= self._settle(odd, dealt, setup, self._session_id(setup, request, reply), reply)
+            out |= self._settle_disputes(
+                odd, dealt, setup, self._session_id(setup, request, reply), reply
+            )
             self._setup = None
 
-    def _trusted(self, clients: Clients | None, out: Collection[int]) -> list[int]:
+    def _trusted_clients(self, clients: Clients | None, out: Collection[int]) -> list[int]:
         asked = range(len(self._identities)) if clients is None else clients.numbers()
         return [n for n in asked if n not in self.blamed and n not in out]
 
-    def _settle(
+    def _settle_disputes(
         self,
         odd: list[Pair],
         dealt: Dealt,
@@ -182,7 +188,7 @@ class Aggregator:
             return self._named_by_many(odd, max(most, half) if can_open else most)
         if not can_open:
             named = self._named_by_many(odd, most)
-            return named | self._odds.part(pair for pair in odd if not named & set(pair))
+            return named | self._odds.part_pairs(pair for pair in odd if not named & set(pair))
         keys = dict(zip(setup.members, to_bytes(setup.roster.mask_keys), strict=True))
         about = (self._setup_id(setup.roster), session)
         return self._court.settle(odd, dealt, keys, setup.graph, about)
@@ -191,15 +197,15 @@ class Aggregator:
         """Blame those who were at odds with more clients than there can be liars."""
         self._odds.note(odd)
         clients = {client for pair in odd for client in pair}
-        liars = self._odds.named(clients, most_liars)
+        liars = self._odds.clients_at_odds(clients, most_liars)
         for client in liars:
-            self._blame(client, "does not agree with its neighbours on their masks")
+            self._blame_client(client, "does not agree with its neighbours on their masks")
         return set(liars)
 
     def _taken_up(self, request: Message, reply: type[Message], asked: tuple[int, ...]) -> Any:
         """The shares of another session of the last set-up, or None where a new one is wanted."""
         setup = self._setup
-        if setup is None or not setup.serves(asked, reply):
+        if setup is None or not setup.can_serve(asked, reply):
             return None
         setup.ordinal += 1
         again = Again(
@@ -210,7 +216,9 @@ class Aggregator:
         )
         shares = self._asked_anew(again, Shares, Clients.of(setup.linked))
         everybody = shares.count == len(setup.members)
-        enough = shares.count >= max(fewest(setup.graph.parameters, self._threat), self._least)
+        enough = shares.count >= max(
+            fewest_clients(setup.graph.parameters, self._threat), self._least
+        )
         return shares if everybody or (enough and not setup.graph.parameters.complete) else None
 
     def _setup_id(self, roster: Roster) -> bytes:
@@ -222,7 +230,7 @@ class Aggregator:
         about = (setup.ordinal, self._round, reply.kind, request_hash(request))
         return derive.session_id(self._setup_id(setup.roster), *about)
 
-    def _blame(self, client: int, reason: str) -> None:
+    def _blame_client(self, client: int, reason: str) -> None:
         if client not in self.blamed:
             self.blamed[client] = reason
             self._tell(client, reason)
@@ -235,7 +243,7 @@ class Aggregator:
             for row, n in enumerate(keys.clients.numbers())
             if self._is_good(keys, row, n, reply.kind)
         ]
-        self._require(len(good), self._least, "advertised keys")
+        self._require_count(len(good), self._least, "advertised keys")
         numbers = [keys.clients.numbers()[row] for row in good]
         roster = Roster(
             clients=torch.tensor(numbers),
@@ -245,16 +253,16 @@ class Aggregator:
             model_hash=from_bytes([request_hash(request)])[0],
             with_pads=has_pads(reply),
         )
-        parameters = choose(len(numbers), self._threat)
+        parameters = choose_parameters(len(numbers), self._threat)
         return roster, MaskGraph.drawn(parameters, graph_seed(self._setup_id(roster), roster))
 
-    def _advertised(self, reply: type[Message], clients: Clients | None) -> Any:
+    def _ask_for_keys(self, reply: type[Message], clients: Clients | None) -> Any:
         """Fresh keys of these clients."""
         keys = self._asked_anew(Advertise(purpose=reply.kind, version=FORMAT), Keys, clients)
-        self._require(keys.count, self._least, "advertised keys")
+        self._require_count(keys.count, self._least, "advertised keys")
         return keys
 
-    def _asked(self, request: Message, reply: type[Message], clients: Clients) -> Any:
+    def _ask_clients(self, request: Message, reply: type[Message], clients: Clients) -> Any:
         return self._exchange(request, reply, clients)
 
     def _asked_anew(self, request: Message, reply: type[Message], clients: Clients | None) -> Any:
@@ -269,17 +277,17 @@ class Aggregator:
             to_bytes(column[row][None])[0]
             for column in (keys.message.mask_key, keys.message.box_key, keys.message.signature)
         )
-        said = advertised(self._config, self._round, purpose, client, mask_key, box_key)
+        said = key_statement(self._config, self._round, purpose, client, mask_key, box_key)
         try:
             verify(self._identities[client], signature, "advertise", *said)
             for key in (mask_key, box_key):
                 check_key(key, self._settings.keys)
         except (BadSignature, BadKey) as error:
-            self._blame(client, f"sent a bad key: {error}")
+            self._blame_client(client, f"sent a bad key: {error}")
             return False
         return True
 
-    def _step(
+    def _run_step(
         self,
         request: Message,
         reply: type[Message],
@@ -291,8 +299,8 @@ class Aggregator:
         replies are in, no more than the threshold."""
         replies = self._exchange(request, reply, clients)
         parameters = graph.parameters
-        least = parameters.threshold if last else fewest(parameters, self._threat)
-        self._require(
+        least = parameters.threshold if last else fewest_clients(parameters, self._threat)
+        self._require_count(
             replies.count,
             max(least, self._settings.min_clients if last else self._least),
             f"answered {request.kind}",
@@ -303,7 +311,7 @@ class Aggregator:
         """As many as may collude; and never none, or one client's word would cast another out."""
         return max(self._threat.num_corrupt(graph.parameters.num_clients), 1)
 
-    def _deliver(self, dealt: Dealt, graph: MaskGraph) -> Clients:
+    def _deliver_boxes(self, dealt: Dealt, graph: MaskGraph) -> Clients:
         """Carry every sealed share to its holder; the server cannot read any.
 
         More complaints than there can be liars prove a sender wrong, and it is left out. A box that
@@ -312,40 +320,40 @@ class Aggregator:
         before it sent the roots of its masks: nobody could open them.
         """
         while True:
-            request = dealt.delivery()
-            ready = self._step(request, Ready, Clients.of(dealt.sharers), graph)
+            request = dealt.make_delivery()
+            ready = self._run_step(request, Ready, Clients.of(dealt.sharers), graph)
             dealt.note_pairs(ready)
             most = self._most_liars(graph)
-            complaints = dealt.complaints(ready)
+            complaints = dealt.list_complaints(ready)
             counts = Counter(sender for _, sender in complaints)
             wrong = {c for c, count in counts.items() if count > most}
-            wrong.update(self._odds.named(counts, most))
+            wrong.update(self._odds.clients_at_odds(counts, most))
             gone = wrong.union(dealt.without_roots())
-            gone |= self._odds.part(
+            gone |= self._odds.part_pairs(
                 pair for pair in complaints if self._odds.has_missed(*pair) and not gone & set(pair)
             )
             if not gone:
                 clients: Clients = ready.clients
                 return clients
             for client in sorted(wrong):
-                self._blame(client, "sent boxes that do not hold the shares that it named")
+                self._blame_client(client, "sent boxes that do not hold the shares that it named")
             dealt.leave_out(gone)
 
-    def _unmask(
+    def _ask_for_shares(
         self, survivors: list[int], sharers: list[int], graph: MaskGraph, session: bytes
     ) -> Any:
         alive, signers, signatures = Clients.of(survivors), torch.empty(0), torch.empty(0, 64)
         if self._settings.malicious:
             request = Survivors(clients=torch.tensor(survivors))
-            agreed = self._step(request, Agreed, alive, graph, last=True)
+            agreed = self._run_step(request, Agreed, alive, graph, last=True)
             said = survivors_statement(session, tuple(sharers), tuple(survivors))
             rows = [
                 row
                 for row, n in enumerate(agreed.clients.numbers())
-                if self._signed(n, to_bytes(agreed.message.signature[row][None])[0], said)
+                if self._is_signed(n, to_bytes(agreed.message.signature[row][None])[0], said)
             ]
             numbers = [agreed.clients.numbers()[row] for row in rows]
-            self._require(len(numbers), self._least_signers(graph), "signed the survivors")
+            self._require_count(len(numbers), self._least_signers(graph), "signed the survivors")
             signers, signatures = torch.tensor(numbers), agreed.message.signature[rows]
             alive = Clients.of(numbers)
         unmask = Unmask(
@@ -356,7 +364,7 @@ class Aggregator:
             signers=signers.long(),
             signatures=signatures.to(torch.uint8),
         )
-        return self._step(unmask, Revealed, alive, graph, last=True)
+        return self._run_step(unmask, Revealed, alive, graph, last=True)
 
     def _least_signers(self, graph: MaskGraph) -> int:
         """As clients demand it (`Rules.check_signers`): all that must be in a sum, if they check
@@ -364,17 +372,17 @@ class Aggregator:
         least = max(graph.parameters.threshold, self._settings.min_clients)
         if not graph.parameters.complete:
             return least
-        return max(least, fewest(graph.parameters, self._threat), self._least)
+        return max(least, fewest_clients(graph.parameters, self._threat), self._least)
 
-    def _signed(self, client: int, signature: bytes, said: tuple[Item, ...]) -> bool:
+    def _is_signed(self, client: int, signature: bytes, said: tuple[Item, ...]) -> bool:
         try:
             verify(self._identities[client], signature, "survivors", *said)
         except BadSignature:
-            self._blame(client, "sent a bad signature on the survivors")
+            self._blame_client(client, "sent a bad signature on the survivors")
             return False
         return True
 
-    def _require(self, count: int, least: int, what: str) -> None:
+    def _require_count(self, count: int, least: int, what: str) -> None:
         if count < least:
             raise RoundAborted(
                 f"secure aggregation: {count} clients {what}, {least} are needed; nothing was "

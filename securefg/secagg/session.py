@@ -18,7 +18,7 @@ from securefg.secagg.encoding import Item
 from securefg.secagg.errors import BadBox, BadShares, Refused
 from securefg.secagg.graph import MaskGraph
 from securefg.secagg.hybrid import Suite
-from securefg.secagg.links import OFFER_BYTES, KeyPairs, Offer, Pair, ordered
+from securefg.secagg.links import OFFER_BYTES, KeyPairs, Offer, Pair, order_pair
 from securefg.secagg.masks import RowMask
 from securefg.secagg.recipient_sums import Pads
 from securefg.secagg.ring import from_bytes, to_bytes
@@ -96,10 +96,10 @@ def pair_offer(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> byt
     it."""
     if not pairs.sent:
         return b""
-    ahead = graph.ahead(own)
+    ahead = graph.neighbours_ahead(own)
     if peer in ahead:
         return pairs.sent[ahead.index(peer)]
-    return pairs.received[graph.behind(own).index(peer)]
+    return pairs.received[graph.neighbours_behind(own).index(peer)]
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Session:
         self._seats, self.model_hash, self.ordinal = seats, model_hash, ordinal
         about = (ordinal, self.round, self.purpose, model_hash)
         self.id = derive.session_id(seats.id, *about)
-        self._roots = seats.roots(ordinal, self.id)
+        self._roots = seats.session_roots(ordinal, self.id)
         self.pairs = {}
 
     @property
@@ -155,7 +155,7 @@ class Session:
         """Make the client's outgoing box links. Return the ciphertexts that they travel in."""
         linking = self.seats.linking
         assert linking is not None, "the first session of a set-up has key pairs"
-        offer, boxes = linking.offer(self.places[number])
+        offer, boxes = linking.make_offer(self.places[number])
         self.seats.add_links({}, boxes, self.id, self._roots)
         self._offers[number] = offer.masks if self.seats.suite == "hybrid" else []
         return offer
@@ -176,7 +176,7 @@ class Session:
         """Whether these clients have a link with every neighbour that shared."""
         places = {self.places[n] for n in sharers}
         return all(
-            ordered(self.places[n], peer) in self._roots.masks
+            order_pair(self.places[n], peer) in self._roots.masks
             for n in numbers
             for peer in self.graph.neighbours(self.places[n])
             if peer in places
@@ -225,8 +225,8 @@ class Session:
         holders = self.graph.holders(place)
         points = [holder + 1 for holder in holders]
         threshold = self.graph.parameters.threshold
-        of_key = shamir.split(party.drop_key, points, threshold, random_bytes)
-        of_seed = shamir.split(party.seed, points, threshold, random_bytes)
+        of_key = shamir.split_secret(party.drop_key, points, threshold, random_bytes)
+        of_seed = shamir.split_secret(party.seed, points, threshold, random_bytes)
         made = Sealed([], [])
         for holder, key_share, seed_share in zip(holders, of_key, of_seed, strict=True):
             root = self._roots.boxes.get((place, holder))
@@ -235,8 +235,8 @@ class Session:
                 made.digests.append(bytes(DIGEST_BYTES))
                 continue
             both = key_share.encode() + seed_share.encode()
-            box = boxes.seal(root, self.id, place, holder, both, random_bytes)
-            digests = self._digests(place, key_share, seed_share)
+            box = boxes.seal_box(root, self.id, place, holder, both, random_bytes)
+            digests = self._share_digests(place, key_share, seed_share)
             made.boxes.append(box)
             made.digests.append(digests)
             if self.clients[holder] in self.parties:
@@ -247,10 +247,10 @@ class Session:
         """The roots of the client's pair masks under its drop key, with their tags, by holder."""
         place = self.places[number]
         drop_root = derive.session_root(self.parties[number].drop_key, self.id)
-        return [self._wrapped(drop_root, place, peer) for peer in self.graph.holders(place)]
+        return [self._wrap_root(drop_root, place, peer) for peer in self.graph.holders(place)]
 
-    def _wrapped(self, drop_root: Secret, place: int, peer: int) -> bytes:
-        pair = ordered(place, peer)
+    def _wrap_root(self, drop_root: Secret, place: int, peer: int) -> bytes:
+        pair = order_pair(place, peer)
         root = self._roots.masks.get(pair)
         if root is None:  # the client itself, or one that is away in this set-up
             return bytes(WRAPPED_BYTES)
@@ -280,10 +280,10 @@ class Session:
         same = pair_offer(self.graph, place, other, own) == pair_offer(
             self.graph, other, place, pairs
         )
-        known = self._tags.get(ordered(place, other), NO_TAG)
+        known = self._tags.get(order_pair(place, other), NO_TAG)
         return same and (tag != known or known == NO_TAG)
 
-    def _digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
+    def _share_digests(self, owner: int, key_share: Share, seed_share: Share) -> bytes:
         return shamir.share_digest(key_share, self.id, owner, KEY) + shamir.share_digest(
             seed_share, self.id, owner, SEED
         )
@@ -299,14 +299,14 @@ class Session:
             bad.append(0)
             if clients[sender] not in sharers:
                 continue
-            shares = self._opened(sender, place, box, said)
+            shares = self._open_box(sender, place, box, said)
             if shares is None:
                 bad[-1] = 1
             else:
                 party.held_key[sender], party.held_seed[sender] = shares
         return bad
 
-    def _opened(
+    def _open_box(
         self, sender: int, place: int, box: bytes, said: bytes
     ) -> tuple[Share, Share] | None:
         """The two shares in a box, unless they are not what their sender said. A box that this host
@@ -321,7 +321,7 @@ class Session:
             of_seed = Share.decode(place + 1, both[SHARE_BYTES:])
         except (BadBox, BadShares):
             return None
-        return (of_key, of_seed) if self._digests(sender, of_key, of_seed) == said else None
+        return (of_key, of_seed) if self._share_digests(sender, of_key, of_seed) == said else None
 
     def leave_out(self) -> None:
         """Forget the shares of those who are no sharers any more."""
@@ -354,7 +354,7 @@ class Session:
             for peer in self.graph.neighbours(place):
                 if clients[peer] not in sharers or (peer in row_of and peer < place):
                     continue  # a pair within this host is made once, by its lower end
-                root = self._roots.masks[ordered(place, peer)]
+                root = self._roots.masks[order_pair(place, peer)]
                 key = derive.pair_mask_key(root, place, peer, context)
                 rows = (row, row_of.get(peer))
                 masks.append(RowMask(key, *(rows if place < peer else rows[::-1])))

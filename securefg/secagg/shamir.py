@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from securefg.secagg.encoding import encode, in_a_row, tupled
+from securefg.secagg.encoding import encode, encode_tuple, in_a_row
 from securefg.secagg.errors import BadShares, ReconstructionFailed
 from securefg.secagg.keys import PROTOCOL, VERSION
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Secret, Unprintable
@@ -41,16 +41,16 @@ _LAZY_STEPS: Final = 16
 """Horner's rule reduces mod p so often: intermediate numbers grow by a point's few bits a step."""
 
 
-def evaluate(coefficients: Sequence[int], points: Sequence[int]) -> list[int]:
+def evaluate_polynomial(coefficients: Sequence[int], points: Sequence[int]) -> list[int]:
     """f(x) mod p at every point; the first coefficient is that of the highest power."""
     count = len(points)
     in_a_row = count > 0 and points[0] == 1 and points[-1] == count
     if in_a_row and count * len(coefficients) <= _LARGEST_TABLE and sorted(points) == list(points):
         return _by_table(coefficients, count)
-    return [_horner(coefficients, x) for x in points]
+    return [_evaluate_by_horner(coefficients, x) for x in points]
 
 
-def _horner(coefficients: Sequence[int], x: int) -> int:
+def _evaluate_by_horner(coefficients: Sequence[int], x: int) -> int:
     value = 0
     for start in range(0, len(coefficients), _LAZY_STEPS):
         for coefficient in coefficients[start : start + _LAZY_STEPS]:
@@ -61,17 +61,19 @@ def _horner(coefficients: Sequence[int], x: int) -> int:
 
 def _by_table(coefficients: Sequence[int], count: int) -> list[int]:
     # PyTorch's product keeps to the threads that a run allows; NumPy's would take every core.
-    products = torch.mm(_powers(count, len(coefficients)), torch.from_numpy(_limbs(coefficients)))
+    products = torch.mm(
+        _power_limbs(count, len(coefficients)), torch.from_numpy(_split_limbs(coefficients))
+    )
     # Limb a of the power times limb b of the coefficient counts 2^(16 (a + b)): shifting row a by
     # a places puts equal sums below one another.
     skewed = np.zeros((count, _LIMBS, 2 * _LIMBS))
     skewed[:, :, :_LIMBS] = products.numpy().reshape(count, _LIMBS, _LIMBS)
     width = 2 * _LIMBS - 1
     sums = skewed.reshape(count, -1)[:, : _LIMBS * width].reshape(count, _LIMBS, width).sum(1)
-    return _numbers(sums)
+    return _join_limbs(sums)
 
 
-def _numbers(sums: NDArray[np.float64]) -> list[int]:
+def _join_limbs(sums: NDArray[np.float64]) -> list[int]:
     """sum_k sums[:, k] 2^(16 k) mod p: every fourth sum is 64 bits from the one before."""
     padded = np.zeros((len(sums), 4 * -(-sums.shape[1] // 4)), "<u8")
     padded[:, : sums.shape[1]] = sums
@@ -86,18 +88,18 @@ def _numbers(sums: NDArray[np.float64]) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-def _powers(count: int, num_coefficients: int) -> Tensor:
+def _power_limbs(count: int, num_coefficients: int) -> Tensor:
     """Row (x, limb), column j: that limb of x^(t-1-j) mod p, for x = 1 … count."""
     rows = []
     for x in range(1, count + 1):
         powers = [1]
         while len(powers) < num_coefficients:
             powers.append(powers[-1] * x % PRIME)
-        rows.append(_limbs(powers[::-1]).T)
+        rows.append(_split_limbs(powers[::-1]).T)
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(rows)))
 
 
-def _limbs(numbers: Sequence[int]) -> NDArray[np.float64]:
+def _split_limbs(numbers: Sequence[int]) -> NDArray[np.float64]:
     raw = b"".join(number.to_bytes(2 * _LIMBS, "little") for number in numbers)
     return np.frombuffer(raw, "<u2").reshape(len(numbers), _LIMBS).astype(np.float64)
 
@@ -142,7 +144,7 @@ class Share(Unprintable):
         return cls(point, int.from_bytes(data, "big"))
 
 
-def split(
+def split_secret(
     secret: Secret,
     points: Sequence[int],
     threshold: int,
@@ -156,10 +158,10 @@ def split(
         for at in range(0, len(drawn), _COEFFICIENT_BYTES)
     ]
     coefficients.append(int.from_bytes(secret.reveal(), "big"))
-    return tuple(map(Share, points, evaluate(coefficients, points)))
+    return tuple(map(Share, points, evaluate_polynomial(coefficients, points)))
 
 
-def combine(shares: Sequence[Share], threshold: int, check: Check) -> Secret:
+def combine_shares(shares: Sequence[Share], threshold: int, check: Check) -> Secret:
     """The shared secret f(0) = sum_i f(x_i) prod_{j != i} x_j / (x_j - x_i), after its check.
 
     Uses the shares at the `threshold` lowest points, so that one set of holders costs its
@@ -176,7 +178,7 @@ def combine(shares: Sequence[Share], threshold: int, check: Check) -> Secret:
     return secret
 
 
-def commitment(secret: Secret, session: bytes, party: int) -> bytes:
+def commit_to_secret(secret: Secret, session: bytes, party: int) -> bytes:
     """SHA-256 over (domain, session, party, secret); a uniform 32-byte secret stays hidden."""
     return hashlib.sha256(
         encode((PROTOCOL, VERSION, "commitment", session, party, secret.reveal()))
@@ -187,7 +189,7 @@ def share_digest(share: Share, session: bytes, owner: int, what: str) -> bytes:
     """SHA-256 by which a revealed share is known to be the one that its owner dealt. A share is
     uniform over 2^256 values, so that the digest gives nothing of it away."""
     about = _about_share(session, owner, what)
-    return hashlib.sha256(tupled(about, encode(share.point), encode(share.encode()))).digest()
+    return hashlib.sha256(encode_tuple(about, encode(share.point), encode(share.encode()))).digest()
 
 
 @lru_cache(maxsize=4096)
@@ -199,7 +201,7 @@ def commits_to(expected: bytes, session: bytes, party: int) -> Check:
     """A check for `combine`: the secret must be the one that the party committed to."""
 
     def check(secret: Secret) -> None:
-        if commitment(secret, session, party) != expected:
+        if commit_to_secret(secret, session, party) != expected:
             raise ReconstructionFailed(f"the shares do not give what party {party} committed to")
 
     return check
@@ -211,11 +213,11 @@ def _lagrange_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
     for x in points:
         numerator = numerator * x % PRIME
     # prod_{j != i} x_j / (x_j - x_i) = prod_j x_j / (x_i prod_{j != i} (x_j - x_i))
-    denominators = [math.prod(factors) % PRIME for factors in _differences(points)]
-    return tuple(numerator * inverse % PRIME for inverse in _inverses(denominators))
+    denominators = [math.prod(factors) % PRIME for factors in _point_differences(points)]
+    return tuple(numerator * inverse % PRIME for inverse in _invert_values(denominators))
 
 
-def _differences(points: tuple[int, ...]) -> list[list[int]]:
+def _point_differences(points: tuple[int, ...]) -> list[list[int]]:
     """For every x_i, numbers whose product is x_i prod_{j != i} (x_j - x_i).
 
     Differences of places have few bits: products of `_GROUP` of them fit into a machine word.
@@ -231,7 +233,7 @@ def _differences(points: tuple[int, ...]) -> list[list[int]]:
     return grouped
 
 
-def _inverses(values: Sequence[int]) -> list[int]:
+def _invert_values(values: Sequence[int]) -> list[int]:
     """All inverses mod p for the price of one: 1/a_i = a_1 … a_(i-1) / (a_1 … a_i) (Montgomery)."""
     products = list(accumulate(values, lambda a, b: a * b % PRIME, initial=1))
     rest, inverses = pow(products[-1], -1, PRIME), []

@@ -15,7 +15,7 @@ from securefg.secagg.messages import Roster
 from securefg.secagg.ring import to_bytes
 
 
-def advertised(
+def key_statement(
     config: bytes, round: int, purpose: str, client: int, mask_key: bytes, box_key: bytes
 ) -> tuple[Item, ...]:
     """Return what a client signs of its fresh keys."""
@@ -43,10 +43,10 @@ def survivors_statement(
     session: bytes, sharers: tuple[int, ...], survivors: tuple[int, ...]
 ) -> tuple[Item, ...]:
     """Hashes of both lists: those who shared keys, and those of them whose masked reply arrived."""
-    return (session, _hashed(sharers), _hashed(survivors))
+    return (session, _hash_clients(sharers), _hash_clients(survivors))
 
 
-def _hashed(clients: tuple[int, ...]) -> bytes:
+def _hash_clients(clients: tuple[int, ...]) -> bytes:
     """SHA-256 of the numbers as 64-bit words: many verify a signature on a list of many."""
     return hashlib.sha256(np.array(clients, "<i8").tobytes()).digest()
 

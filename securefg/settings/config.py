@@ -179,10 +179,12 @@ class RunConfig(Settings):
 def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a YAML file, or a shipped config by its name, and apply `a.b=c` overrides."""
     found = find_config(path)
-    return _placed(parse_config(_read_tree(found), overrides, default_name=found.stem), found)
+    return _place_folders(
+        parse_config(_read_tree(found), overrides, default_name=found.stem), found
+    )
 
 
-def _placed(config: RunConfig, path: Path) -> RunConfig:
+def _place_folders(config: RunConfig, path: Path) -> RunConfig:
     """Return the tree with relative data folders beside the config, so that a run is found again
     from anywhere."""
     own = {name: getattr(config.data, name) for name in ("root", "folder")}

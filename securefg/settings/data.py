@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from securefg.foundation.complaints import Expected
 from securefg.foundation.settings import Settings, with_new_names
-from securefg.settings.datasets import Norm, canonical
+from securefg.settings.datasets import Norm, canonical_name
 
 DatasetName = Annotated[
-    str, AfterValidator(canonical), Expected("a dataset (`securefg list datasets`)")
+    str, AfterValidator(canonical_name), Expected("a dataset (`securefg list datasets`)")
 ]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -110,7 +110,7 @@ class CsbmSettings(Settings):
         return {**_PAPER.get(str(given.get("task", "dnc")), {}), **own}
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.graph_signal**2 > self.degree:
             raise ValueError(
                 f"graph_signal: found {self.graph_signal}; expected 0 to sqrt(degree), so that "

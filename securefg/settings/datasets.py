@@ -95,7 +95,7 @@ _ALL = (
 DATASETS: Mapping[str, DatasetInfo] = MappingProxyType({info.name: info for info in _ALL})
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Return the catalogue's spelling, or the name of an outside dataset as it is.
 
     Case, hyphens and underscores do not matter for a name of the catalogue.

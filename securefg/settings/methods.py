@@ -45,12 +45,12 @@ def method_settings(name: str) -> type[MethodSettings]:
     return settings
 
 
-def _renamed(value: object) -> object:
+def _accept_earlier_name(value: object) -> object:
     """Accept the earlier name `equal`."""
     return "clients" if value == "equal" else value
 
 
-Weighting = Annotated[Literal["nodes", "clients"], BeforeValidator(_renamed)]
+Weighting = Annotated[Literal["nodes", "clients"], BeforeValidator(_accept_earlier_name)]
 """How clients count in a mean: by their number of nodes, or each alike."""
 
 

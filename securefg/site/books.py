@@ -89,7 +89,7 @@ class SiteBooks:
 
     def take_up(self, job: Job, most: int) -> None:
         """Note a job. Refuse one that was taken up before, is older, or comes once too often."""
-        with self._turn("jobs"):
+        with self._take_turn("jobs"):
             self._take_up(job, most)
 
     def _take_up(self, job: Job, most: int) -> None:
@@ -132,12 +132,12 @@ class SiteBooks:
         requests: list[Booked],
     ) -> None:
         """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
-        with self._turn("ledger"):
+        with self._take_turn("ledger"):
             self.check(policy, more)
             self.book(run, num_clients, requests)
 
     @contextmanager
-    def _turn(self, book: str) -> Iterator[None]:
+    def _take_turn(self, book: str) -> Iterator[None]:
         """One process after the other: what was read still holds when it is written."""
         try:
             turn = (self.home / f"{book}.turn").open("a")
@@ -164,7 +164,7 @@ class SiteBooks:
     def book_scores(self, run: str, round: int, at_end: bool, clients: str) -> bool:
         """Note that scores are told; False where they were, of this round, before."""
         line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
-        with self._turn("scores"):
+        with self._take_turn("scores"):
             scores = without_corrections(self._scores.lines())
             told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in scores}
             if tuple(line.values()) in told:
@@ -174,23 +174,23 @@ class SiteBooks:
 
     def standing(self, run: str) -> list[int | str]:
         """Return how many requests of a run hosts saw here, and the link of the last one's line."""
-        lines = self._of(run)
+        lines = self._lines_of(run)
         return [len(lines), str(lines[-1]["link"]) if lines else ""]
 
     def booked(self, run: str) -> Ledger | None:
         """What a run has released here, by client, or None where nothing was."""
-        return self._ledgers(self._of(run)).get(run)
+        return self._ledgers_by_run(self._lines_of(run)).get(run)
 
     def released(self, run: str) -> list[Release]:
         """What a run has released here, one by one."""
-        return [release for line in self._of(run) for release in self._releases(line)]
+        return [release for line in self._lines_of(run) for release in self._parsed_releases(line)]
 
-    def _of(self, run: str) -> list[Line]:
+    def _lines_of(self, run: str) -> list[Line]:
         return [line for line in self.releases() if line["run"] == run]
 
     def spent(self, unit: Unit, delta: float, within: datetime.timedelta | None = MONTH) -> Claim:
         """What the last month's releases, or all, cost the worst client, whichever the jobs had."""
-        return claim([self._profile(within)], unit, delta)
+        return claim([self._largest_counts(within)], unit, delta)
 
     def check(self, policy: SitePolicy, more: Profile) -> None:
         """Raise before releases that would carry the last month, or all time, past a budget."""
@@ -199,9 +199,11 @@ class SiteBooks:
             ("the total", policy.budget_total, None),
         ):
             if budget is not None:
-                self._check(name, budget, Counter(self._profile(within)) + Counter(dict(more)))
+                self._check_budget(
+                    name, budget, Counter(self._largest_counts(within)) + Counter(dict(more))
+                )
 
-    def _check(self, name: str, budget: Budget, after: Counter[Mechanism]) -> None:
+    def _check_budget(self, name: str, budget: Budget, after: Counter[Mechanism]) -> None:
         found = claim([dict(after)], budget.unit, budget.delta)
         if found.epsilon > budget.epsilon:
             left = f"; {', '.join(found.because)} without noise" if found.because else ""
@@ -210,7 +212,7 @@ class SiteBooks:
                 f"site's budget of {budget.epsilon:g}{left}"
             )
 
-    def _profile(self, within: datetime.timedelta | None) -> dict[Mechanism, int]:
+    def _largest_counts(self, within: datetime.timedelta | None) -> dict[Mechanism, int]:
         """Per run the largest count of each mechanism at any client; over the runs, their sum.
 
         Client 3 of one run may be client 0 of the next, so runs are added at their worst.
@@ -220,19 +222,19 @@ class SiteBooks:
             since = (self._ledger.time() - within).isoformat(timespec="seconds")
             lines = [line for line in lines if line["time"] > since]
         total: Counter[Mechanism] = Counter()
-        for ledger in self._ledgers(lines).values():
+        for ledger in self._ledgers_by_run(lines).values():
             for mechanism in ledger.mechanisms:
                 total[mechanism] += int(ledger.counts(mechanism).max())
         return dict(total)
 
-    def _ledgers(self, lines: list[Line]) -> dict[str, Ledger]:
+    def _ledgers_by_run(self, lines: list[Line]) -> dict[str, Ledger]:
         found: dict[str, Ledger] = {}
         for line in lines:
             ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
-            ledger.record(self._releases(line))
+            ledger.record(self._parsed_releases(line))
         return found
 
-    def _releases(self, line: Line) -> list[Release]:
+    def _parsed_releases(self, line: Line) -> list[Release]:
         if line["link"] not in self._parsed:
             releases = json.loads(json.dumps(line["releases"]))
             self._parsed[line["link"]] = [Release.from_json(release) for release in releases]

@@ -60,7 +60,9 @@ class Signer:
 
     def sign(self, purpose: str, *items: Item) -> bytes:
         """Return the signature on the items, for this purpose."""
-        return self._key.sign(_statement(purpose, items), padding.PKCS1v15(), hashes.SHA256())
+        return self._key.sign(
+            _signed_statement(purpose, items), padding.PKCS1v15(), hashes.SHA256()
+        )
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def check_signature(
 ) -> None:
     """Raise unless the items were signed with the key's other half."""
     try:
-        key.verify(signature, _statement(purpose, items), padding.PKCS1v15(), hashes.SHA256())
+        key.verify(
+            signature, _signed_statement(purpose, items), padding.PKCS1v15(), hashes.SHA256()
+        )
     except InvalidSignature:
         raise NotSigned(f"{purpose}: the signature is not {name}'s") from None
 
@@ -125,5 +129,5 @@ def _common_name(certificate: x509.Certificate) -> str:
     return str(names[0].value) if names else ""
 
 
-def _statement(purpose: str, items: tuple[Item, ...]) -> bytes:
+def _signed_statement(purpose: str, items: tuple[Item, ...]) -> bytes:
     return encode((PROTOCOL, VERSION, purpose, *items))

@@ -55,7 +55,7 @@ def _without_rows(found: Finding) -> dict[str, Any]:
     return told | ({"because": "it failed; the reason stays at the site"} if found.failed else {})
 
 
-def shared(found: SiteFindings, signer: Signer, path: Path) -> Path:
+def write_shared(found: SiteFindings, signer: Signer, path: Path) -> Path:
     """Write the file that the site may pass on; nothing is sent."""
     statement = found.statement()
     write_json(
@@ -63,7 +63,9 @@ def shared(found: SiteFindings, signer: Signer, path: Path) -> Path:
         {
             "statement": statement,
             "certificate": signer.certificate.decode(),
-            "signature": base64.b64encode(signer.sign(PURPOSE, _bytes(statement))).decode(),
+            "signature": base64.b64encode(
+                signer.sign(PURPOSE, _statement_bytes(statement))
+            ).decode(),
         },
     )
     return path
@@ -76,7 +78,7 @@ def read_shared(path: Path, root: Root) -> SiteFindings:
         statement = tree["statement"]
         signature = base64.b64decode(tree["signature"], validate=True)
         certificate = tree["certificate"].encode()
-        name, signed = str(statement["site"]), _bytes(statement)
+        name, signed = str(statement["site"]), _statement_bytes(statement)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: not what `securefg deploy audit` writes: {error}") from error
     root.check(name, certificate, signature, PURPOSE, signed)
@@ -93,5 +95,5 @@ def read_shared(path: Path, root: Root) -> SiteFindings:
         raise DataError(f"{path}: findings of another version: {why}") from error
 
 
-def _bytes(statement: dict[str, Any]) -> bytes:
+def _statement_bytes(statement: dict[str, Any]) -> bytes:
     return json.dumps(statement, sort_keys=True, allow_nan=False).encode()

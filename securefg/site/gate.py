@@ -92,11 +92,15 @@ class Gate:
             policy = load_policy(self.home / POLICY_FILE)
             _check_alike(base, update)
             self._check_room(base, update, is_change=is_change)
-            self._book(books, policy, run)
+            self._book_release(books, policy, run)
             # Booked before any value is looked at: NaN and infinities count as 0 in the clip.
-            change = _flat(update) if is_change else _flat(update) - _flat(base)
+            change = (
+                _flatten_arrays(update)
+                if is_change
+                else _flatten_arrays(update) - _flatten_arrays(base)
+            )
             noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-            return _shaped(noised if is_change else _flat(base) + noised, update)
+            return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, update)
         except Exception as error:
             if self.home.is_dir():
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
@@ -104,7 +108,7 @@ class Gate:
 
     def fail(self, run: str) -> None:
         """Book a task whose trainer failed: that it failed may tell of the data."""
-        self._book(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
+        self._book_release(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
 
     def _check_room(self, base: Arrays, update: Arrays, *, is_change: bool) -> None:
         """Raise where the noise could pass the largest number of an array's type. The model that
@@ -112,14 +116,14 @@ class Gate:
         sigma = self.rule.stddev(torch.Size([1]))
         for name, value in update.items():
             has_start = not is_change and math.prod(value.shape) > 0
-            start = float(_exact(base[name]).abs().max()) if has_start else 0.0
-            if not start + self.rule.clip_l2 + TAILS * sigma < _largest(value):
+            start = float(_to_exact(base[name]).abs().max()) if has_start else 0.0
+            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
                 raise PrivacyError(
                     f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
                     f"expected less, so that it fits into {value.dtype}; nothing was sent"
                 )
 
-    def _book(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
+    def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
         number = len(books.released(run)) + 1
         reasons = policy.about(self.field, self.rule, masked=False)
         if policy.methods != "any" and self.method not in policy.methods:
@@ -179,32 +183,32 @@ def _is_floating(value: object) -> bool:
     return type(value) is np.ndarray and value.dtype in (np.float16, np.float32, np.float64)
 
 
-def _flat(arrays: Arrays) -> Tensor:
+def _flatten_arrays(arrays: Arrays) -> Tensor:
     """Everything in one row of float64, in the order of the names."""
-    return torch.cat([_exact(arrays[name]).reshape(-1) for name in sorted(arrays)])
+    return torch.cat([_to_exact(arrays[name]).reshape(-1) for name in sorted(arrays)])
 
 
-def _exact(value: Array) -> Tensor:
+def _to_exact(value: Array) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().cpu().double()
     return torch.from_numpy(np.array(value, dtype=np.float64))
 
 
-def _shaped(flat: Tensor, like: Arrays) -> dict[str, Array]:
-    """Cut as `_flat` joined, with the types of `like`."""
+def _shape_arrays(flat: Tensor, like: Arrays) -> dict[str, Array]:
+    """Cut as `_flatten_arrays` joined, with the types of `like`."""
     sizes = [math.prod(like[name].shape) for name in sorted(like)]
     parts = dict(zip(sorted(like), torch.split(flat, sizes), strict=True))
-    return {name: _typed(parts[name], like[name]) for name in like}
+    return {name: _to_type(parts[name], like[name]) for name in like}
 
 
-def _typed(part: Tensor, like: Array) -> Array:
+def _to_type(part: Tensor, like: Array) -> Array:
     """The noised numbers in the type of `like`; one beyond it becomes its largest number."""
-    largest = _largest(like)
+    largest = _largest_number(like)
     shaped = part.clamp(-largest, largest).reshape(tuple(like.shape))
-    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast(shaped, like)
+    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast_part(shaped, like)
 
 
-def _largest(like: Array) -> float:
+def _largest_number(like: Array) -> float:
     """The largest number of an array's type, one of `_is_floating`."""
     named = (
         like.dtype if isinstance(like, Tensor) else torch.from_numpy(np.empty(0, like.dtype)).dtype
@@ -212,6 +216,6 @@ def _largest(like: Array) -> float:
     return float(torch.finfo(named).max)
 
 
-def _cast(part: Tensor, like: NDArray[np.generic]) -> NDArray[np.generic]:
+def _cast_part(part: Tensor, like: NDArray[np.generic]) -> NDArray[np.generic]:
     with np.errstate(over="ignore"):
         return part.numpy().astype(like.dtype)

@@ -20,7 +20,7 @@ from securefg.methods.registry import get_method
 from securefg.privacy.policy import Policy, make_policy
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Clients
-from securefg.runs.choosing import settled
+from securefg.runs.choosing import settle_config
 from securefg.settings.config import RunConfig, parse_config
 from securefg.site.plan import RUN_NAME
 
@@ -68,7 +68,7 @@ class Job:
     def parsed(self) -> RunConfig:
         """With what is left to a rule chosen: every party asks it with the job's own sizes."""
         config = parse_config(self.config)
-        return settled(config, self._public(config.seed, torch.device("cpu")))
+        return settle_config(config, self._public_info(config.seed, torch.device("cpu")))
 
     @property
     def hosts(self) -> dict[str, Clients]:
@@ -90,9 +90,9 @@ class Job:
 
     def public(self, device: torch.device) -> PublicInfo:
         """Return what everybody may know of the data, with the server's seed."""
-        return self._public(parse_config(self.config).seed, device)
+        return self._public_info(parse_config(self.config).seed, device)
 
-    def _public(self, seed: int, device: torch.device) -> PublicInfo:
+    def _public_info(self, seed: int, device: torch.device) -> PublicInfo:
         return PublicInfo(**vars(self.sizes), seed=derive_seed(seed, "server"), device=device)
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Job:
             raise DataError(f"{path}: not a securefg job: {error}") from error
 
 
-def spread(hosts: Mapping[str, Clients], sites: list[str]) -> dict[str, dict[str, Clients]]:
+def spread_hosts(hosts: Mapping[str, Clients], sites: list[str]) -> dict[str, dict[str, Clients]]:
     """The hosts over the sites, in order and as evenly as can be; none is left without one."""
     names = list(hosts)
     used = sites[: len(names)]

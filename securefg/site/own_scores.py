@@ -88,12 +88,12 @@ def read_own_scores(folder: Path) -> list[OwnScore]:
     path = folder / FILE
     try:
         rows = read_json(path)
-        return [OwnScore(**{**row, **_parsed(row)}) for row in rows]
+        return [OwnScore(**{**row, **_parse_row(row)}) for row in rows]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path}: no scores of this site can be read") from error
 
 
-def _parsed(row: dict[str, object]) -> dict[str, AlertScore | None]:
+def _parse_row(row: dict[str, object]) -> dict[str, AlertScore | None]:
     return {
         name: None if row[name] is None else AlertScore.model_validate(row[name])
         for name in ("first", "threshold")

@@ -54,7 +54,7 @@ class Packet:
         # A header is parsed before anybody's signature is looked at, into twenty times its size.
         if header > MOST_BYTES or max(proof) > MOST_PROOF:
             raise ProtocolError(f"a packet with a header of {header} bytes, proof of {max(proof)}")
-        parts = split(lengths, memoryview(content)[LENGTHS.size :].toreadonly())
+        parts = split_blobs(lengths, memoryview(content)[LENGTHS.size :].toreadonly())
         return cls(bytes(parts[0]), parts[1], bytes(parts[2]), bytes(parts[3]))
 
 
@@ -80,7 +80,7 @@ class Route:
         return Route(self.job, self.receiver, self.sender, self.number)
 
 
-def seal(
+def seal_packet(
     signer: Signer, purpose: str, route: Route, content: dict[str, Any], blob: Body = b""
 ) -> Packet:
     """Return a packet with content and blob, signed for this route."""
@@ -111,12 +111,12 @@ def open_packet(root: Root, purpose: str, wanted: Route, packet: Packet) -> Open
     return Opened(content, packet.blob)
 
 
-def join(parts: Sequence[Body]) -> tuple[list[int], Body]:
+def join_blobs(parts: Sequence[Body]) -> tuple[list[int], Body]:
     """Return the lengths of several blobs, and the blobs as one."""
     return [len(part) for part in parts], parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def split(lengths: Sequence[int], blob: Body) -> list[Body]:
+def split_blobs(lengths: Sequence[int], blob: Body) -> list[Body]:
     """Return the blobs that `join` put together, as views of the one."""
     if sum(lengths) != len(blob) or any(length < 0 for length in lengths):
         raise ProtocolError(f"{len(blob)} bytes came, {sum(lengths)} were announced")

@@ -47,15 +47,15 @@ class SiteRecord:
         if came.kind in self._kinds:
             declared = self._kinds[came.kind].declarations
             personal = tuple(name for name, d in declared.items() if d.scope == "personal")
-            writer.append(self._of(came, (came.receiver,), len(framed), personal=personal))
+            writer.append(self._make_record(came, (came.receiver,), len(framed), personal=personal))
         left = codec.unframe(answer.framed) if answer.framed else None
         if left is not None and left.kind in self._kinds:
             rules = {r.mechanism.field.partition(".")[2]: r.mechanism.rule for r in answer.releases}
-            writer.append(self._of(left, ("server",), len(answer.framed), rules=rules))
+            writer.append(self._make_record(left, ("server",), len(answer.framed), rules=rules))
         writer.close()
         self._chain = writer.chain
 
-    def _of(
+    def _make_record(
         self,
         envelope: Envelope,
         receivers: tuple[str, ...],

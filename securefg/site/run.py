@@ -40,13 +40,13 @@ from securefg.site.packets import (
     Opened,
     Packet,
     Route,
-    join,
+    join_blobs,
     open_packet,
     read_begin,
     read_control,
     read_route,
-    seal,
-    split,
+    seal_packet,
+    split_blobs,
 )
 from securefg.site.policy import JobRefused, SitePolicy
 from securefg.site.scores import rounded_score
@@ -97,10 +97,10 @@ class SiteRun:
         if route.number <= self._last:
             raise ProtocolError(f"request {route.number} came after request {self._last}")
         self._last = route.number
-        content, blob = self._perform(opened)
+        content, blob = self._perform_packet(opened)
         if FAILED in content.get("results", ()) or content.get("refused") == CANNOT:
             self._hold_back(arrived)
-        return seal(self._kit.signer, REPLY, wanted.back(), content, blob)
+        return seal_packet(self._kit.signer, REPLY, wanted.back(), content, blob)
 
     def _hold_back(self, arrived: float) -> None:
         """Wait for the next multiple of `failure_seconds` after the request arrived."""
@@ -108,18 +108,18 @@ class SiteRun:
         if period:
             self._sleep(period - (self._clock() - arrived) % period)
 
-    def _perform(self, opened: Opened) -> tuple[Content, Body]:
+    def _perform_packet(self, opened: Opened) -> tuple[Content, Body]:
         try:
             if self._num_refused >= self._policy.max_refusals:
-                return _failure(opened)
+                return _failure_answer(opened)
             if opened.content.get("do") == "begin":
-                return self._begin(read_begin(opened.content)), b""
-            return self._do(opened)
+                return self._begin_job(read_begin(opened.content)), b""
+            return self._do_control(opened)
         except Exception as error:
-            self._refuse(error)
-            return _failure(opened)
+            self._count_refusal(error)
+            return _failure_answer(opened)
 
-    def _refuse(self, error: Exception) -> None:
+    def _count_refusal(self, error: Exception) -> None:
         """Count a request that no host saw; one too many ends the job at this site."""
         self._num_refused += 1
         self._note_refusal(error, "request")
@@ -137,7 +137,7 @@ class SiteRun:
         except OSError as fault:  # the answer stays the same
             logging.getLogger(__name__).error(f"refusals.jsonl: {type(fault).__name__}")
 
-    def _begin(self, begin: Begin) -> Content:
+    def _begin_job(self, begin: Begin) -> Content:
         """Take up the job, once; a refusal stands."""
         if self._taken is None and self._refusal is None:
             try:
@@ -149,28 +149,28 @@ class SiteRun:
             return {"refused": self._refusal}
         return {"ready": True, "standing": self._books.standing(self._job.run)}
 
-    def _do(self, opened: Opened) -> tuple[Content, Body]:
+    def _do_control(self, opened: Opened) -> tuple[Content, Body]:
         taken = self._taken
         if taken is None:
             raise ProtocolError("asked before the job was taken up")
         control = read_control(opened.content, self._kit.name, taken.endpoints)
-        parts = split(control.lengths, opened.blob)
+        parts = split_blobs(control.lengths, opened.blob)
         chosen = {name: taken.endpoints[name] for name in control.hosts}
         match control.do:
             case "answer":
                 blobs = parts * (len(chosen) if len(parts) == 1 else 1)
-                return self._answers(taken, chosen, blobs)
+                return self._host_answers(taken, chosen, blobs)
             case "measure":
-                return self._scores(taken, chosen, parts[0], control.at_end)
+                return self._rounded_scores(taken, chosen, parts[0], control.at_end)
             case "save":
-                return self._save(chosen, control.tag)
+                return self._save_states(chosen, control.tag)
             case "load":
-                return self._each(chosen, lambda e: e.load(self._states(control.tag)))
+                return self._do_each(chosen, lambda e: e.load(self._states_folder(control.tag)))
             case "close":
-                return self._each(chosen, lambda e: None)
+                return self._do_each(chosen, lambda e: None)
         raise ProtocolError(f"no control {control.do!r:.30}")
 
-    def _answers(
+    def _host_answers(
         self, taken: TakenUp, chosen: Mapping[str, Endpoint], blobs: list[Body]
     ) -> tuple[Content, Body]:
         """Return every host's answer. All requests of a packet are checked and booked, or none."""
@@ -178,22 +178,22 @@ class SiteRun:
         for (name, endpoint), framed in zip(chosen.items(), blobs, strict=True):
             taken.terms.check(name, framed)
             asked.append(endpoint.admit(framed))
-        self._book(taken, asked)
+        self._book_requests(taken, asked)
         # From here on hosts see their requests: whatever happens, the lines stay in the books.
         pairs = zip(chosen.values(), asked, strict=True)
-        answers = [self._answer(endpoint, one) for endpoint, one in pairs]
+        answers = [self._answer_admitted(endpoint, one) for endpoint, one in pairs]
         try:
-            self._note(taken, blobs, [answer or Answer(b"", []) for answer in answers])
+            self._note_messages(taken, blobs, [answer or Answer(b"", []) for answer in answers])
         except Exception as error:  # a full disk, say: nothing leaves that is not on record
             self._note_refusal(error, "host")
             answers = [None] * len(answers)
-        lengths, blob = join([answer.framed if answer else b"" for answer in answers])
+        lengths, blob = join_blobs([answer.framed if answer else b"" for answer in answers])
         content = {"results": [_told_of(answer) for answer in answers], "lengths": lengths}
         if None not in answers:  # all failures look alike
             content["standing"] = self._books.standing(self._job.run)
         return content, blob
 
-    def _book(self, taken: TakenUp, asked: list[Admitted]) -> None:
+    def _book_requests(self, taken: TakenUp, asked: list[Admitted]) -> None:
         """Book a line for every request that a host will see, with all that its reply may hold."""
         seen = [one for one in asked if not one.is_stage]
         if not seen:
@@ -206,22 +206,22 @@ class SiteRun:
             for e in [one.envelope]
         ]
         num_clients = self._job.sizes.num_clients
-        self._books.spend(self._policy, _worst(seen), self._job.run, num_clients, lines)
+        self._books.spend(self._policy, _worst_mechanisms(seen), self._job.run, num_clients, lines)
         for line in lines:
             taken.terms.note_answer(line.host, line.round)
         taken.ledger.record(releases)
 
-    def _answer(self, endpoint: Endpoint, admitted: Admitted) -> Answer | None:
+    def _answer_admitted(self, endpoint: Endpoint, admitted: Admitted) -> Answer | None:
         try:
-            return endpoint.perform(admitted)
+            return endpoint.perform_admitted(admitted)
         except Exception as error:
             if admitted.is_stage:  # made of keys: no host saw it
-                self._refuse(error)
+                self._count_refusal(error)
             else:
                 self._note_refusal(error, "host")
             return None
 
-    def _scores(
+    def _rounded_scores(
         self, taken: TakenUp, chosen: Mapping[str, Endpoint], framed: Body, at_end: bool
     ) -> tuple[Content, Body]:
         """Return rounded scores, booked, once for the model that the site last trained.
@@ -253,25 +253,25 @@ class SiteRun:
             write_own_scores(self._folder, [own_score(score, alerts) for score in own])
         return {"results": results, "lengths": [0] * len(results)}, b""
 
-    def _save(self, chosen: Mapping[str, Endpoint], tag: str) -> tuple[Content, Body]:
-        done = self._each(chosen, lambda endpoint: endpoint.save(self._states(tag)))
+    def _save_states(self, chosen: Mapping[str, Endpoint], tag: str) -> tuple[Content, Body]:
+        done = self._do_each(chosen, lambda endpoint: endpoint.save(self._states_folder(tag)))
         for old in sorted((self._folder / "states").iterdir())[:-KEPT]:
             shutil.rmtree(old)
         return done
 
-    def _each(
+    def _do_each(
         self, chosen: Mapping[str, Endpoint], work: Callable[[Endpoint], None]
     ) -> tuple[Content, Body]:
         for endpoint in chosen.values():
             work(endpoint)
         return {"results": [{"done": True} for _ in chosen], "lengths": [0] * len(chosen)}, b""
 
-    def _states(self, tag: str) -> Path:
+    def _states_folder(self, tag: str) -> Path:
         if not tag:
             raise ProtocolError("a checkpoint without a name")
         return self._folder / "states" / tag
 
-    def _note(self, taken: TakenUp, blobs: list[Body], answers: list[Answer]) -> None:
+    def _note_messages(self, taken: TakenUp, blobs: list[Body], answers: list[Answer]) -> None:
         """Add messages to the site's record, and a line per host: kinds and sizes, no values."""
         lines = []
         for framed, answer in zip(blobs, answers, strict=True):
@@ -294,7 +294,7 @@ class SiteRun:
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def _failure(opened: Opened) -> tuple[Content, Body]:
+def _failure_answer(opened: Opened) -> tuple[Content, Body]:
     """Return the one answer to all that goes wrong, for every host that the request names."""
     hosts = opened.content.get("hosts")
     count = len(hosts) if isinstance(hosts, list) and 0 < len(hosts) <= MOST_HOSTS else 1
@@ -307,7 +307,7 @@ def _told_of(answer: Answer | None) -> Content:
     return {"releases": [release.to_json() for release in answer.releases]}
 
 
-def _worst(asked: list[Admitted]) -> dict[Mechanism, int]:
+def _worst_mechanisms(asked: list[Admitted]) -> dict[Mechanism, int]:
     """Return per mechanism the most that one host's clients release at once."""
     worst: Counter[Mechanism] = Counter()
     for one in asked:

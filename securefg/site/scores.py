@@ -24,16 +24,16 @@ def rounded_score(score: LocalScore) -> dict[str, Any]:
     return {
         "client": score.client,
         "val_loss": round(score.val_loss, DIGITS) if math.isfinite(score.val_loss) else 0.0,
-        "val_correct": _rounded(score.val_correct, score.val_count),
+        "val_correct": _round_correct(score.val_correct, score.val_count),
         "val_count": score.val_count,
-        "test_correct": _rounded(score.test_correct, score.test_count),
+        "test_correct": _round_correct(score.test_correct, score.test_count),
         "test_count": score.test_count,
-        "val_precision": _shared(score.val_ranks, score.val_confusion),
-        "test_precision": _shared(score.test_ranks, score.test_confusion),
+        "val_precision": _shared_precision(score.val_ranks, score.val_confusion),
+        "test_precision": _shared_precision(score.test_ranks, score.test_confusion),
     }
 
 
-def _shared(ranks: Ranks | None, confusion: Confusion | None) -> float | None:
+def _shared_precision(ranks: Ranks | None, confusion: Confusion | None) -> float | None:
     """Return the average precision of the second of two classes as it may leave."""
     if ranks is None or confusion is None or len(confusion) != 2:
         return None
@@ -41,7 +41,7 @@ def _shared(ranks: Ranks | None, confusion: Confusion | None) -> float | None:
     return share_precision(ranks[1], positives, negatives)
 
 
-def _rounded(correct: int, count: int) -> int:
+def _round_correct(correct: int, count: int) -> int:
     return round(round(correct / count, DIGITS) * count) if count else 0
 
 

@@ -111,7 +111,7 @@ class TakingUp:
         torch.set_num_threads(config.engine.threads)
         self._has_read_data = True
         endpoints = {
-            spec.name: build_endpoint(spec, self._shards(spec.name, spec.clients))
+            spec.name: build_endpoint(spec, self._host_shards(spec.name, spec.clients))
             for spec in self._host_specs(hosts, policy, requests, roster, begin.attempt)
         }
         for endpoint in endpoints.values():
@@ -205,7 +205,7 @@ class TakingUp:
             for name, clients in hosts.items()
         ]
 
-    def _shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
+    def _host_shards(self, host: str, clients: Clients) -> tuple[Shard, ...]:
         path = self._kit.home / "shards" / f"{host}.safetensors"
         shards = load_shards(path)
         if [shard.client for shard in shards] != clients.numbers():
@@ -225,7 +225,7 @@ def _still_to_come(planned: dict[Mechanism, int], before: Ledger | None) -> dict
 
 def _check_ledger(path: Path, booked: Iterable[Release]) -> None:
     """Raise where the run's own ledger has a release that the books do not have."""
-    extra = Counter(map(_text, read_ledger(path))) - Counter(map(_text, booked))
+    extra = Counter(map(_release_text, read_ledger(path))) - Counter(map(_release_text, booked))
     if extra:
         raise BooksDamaged(
             f"{path}: {extra.total()} releases that the site's books do not have: the books were "
@@ -250,5 +250,5 @@ def _check_agreed(endpoint: Endpoint, booked: Iterable[Release]) -> None:
         )
 
 
-def _text(release: Release) -> str:
+def _release_text(release: Release) -> str:
     return json.dumps(release.to_json(), sort_keys=True)

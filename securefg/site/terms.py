@@ -52,7 +52,7 @@ class Terms:
         self._last: dict[str, tuple[int, int]] = {}
         self._answered: dict[str, int] = {}
         self._now: Counter[tuple[str, int]] = Counter()
-        self._ever = _counts(before)
+        self._ever = _field_counts(before)
 
     def check(self, host: str, framed: Body) -> Envelope:
         """A request, before anything of it is decoded but its envelope."""
@@ -123,7 +123,7 @@ class Terms:
             raise JobRefused(f"{name} would leave a client {worst} times; the plan has {most}")
 
 
-def _counts(ledger: Ledger | None) -> Counter[tuple[str, int]]:
+def _field_counts(ledger: Ledger | None) -> Counter[tuple[str, int]]:
     """Return how often each field of each client has left, by the ledger."""
     found: Counter[tuple[str, int]] = Counter()
     if ledger is not None:

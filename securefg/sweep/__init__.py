@@ -12,7 +12,7 @@ from securefg.sweep.cache import (
     find_runs,
     read_failures,
 )
-from securefg.sweep.pool import SweepOutcome, sweep
+from securefg.sweep.pool import SweepOutcome, sweep_points
 
 __all__ = [
     "Failure",
@@ -24,5 +24,5 @@ __all__ = [
     "find_run",
     "find_runs",
     "read_failures",
-    "sweep",
+    "sweep_points",
 ]

@@ -79,7 +79,7 @@ def fault_of(folder: RunFolder, config_hash: str) -> str:
 
 
 @contextmanager
-def locked(root: Path, config_hash: str, give_up: Callable[[], bool]) -> Iterator[bool]:
+def lock_point(root: Path, config_hash: str, give_up: Callable[[], bool]) -> Iterator[bool]:
     """Hold a point for this process. Yield False if `give_up` came first.
 
     The lock is the kernel's: it ends with the process, however that ends, and no sooner. A second
@@ -89,16 +89,16 @@ def locked(root: Path, config_hash: str, give_up: Callable[[], bool]) -> Iterato
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / config_hash, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        held = _taken(handle)
+        held = _take_handle(handle)
         while not held and not give_up():
             time.sleep(SECONDS_BETWEEN_TRIES)
-            held = _taken(handle)
+            held = _take_handle(handle)
         yield held
     finally:
         os.close(handle)
 
 
-def _taken(handle: int) -> bool:
+def _take_handle(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

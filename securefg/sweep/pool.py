@@ -39,7 +39,7 @@ class SweepOutcome:
     interrupted: bool
 
 
-def sweep(
+def sweep_points(
     points: Sequence[Point],
     root: Path,
     jobs: int,
@@ -102,54 +102,54 @@ class Pool:
     def run(self) -> SweepOutcome:
         """Work until all points have ended or the sweep is interrupted."""
         try:
-            while self._busy() or (self._waiting and not self._interrupt.requested):
-                self._deal()
-                self._display.show(self._status())
-                self._listen()
-            self._display.show(self._status())
+            while self._busy_workers() or (self._waiting and not self._interrupt.requested):
+                self._deal_points()
+                self._display.show(self._make_status())
+                self._listen_to_workers()
+            self._display.show(self._make_status())
         finally:
             self._end_workers()
         return SweepOutcome(
             tuple(self._done), tuple(self._cached), tuple(self._failed), bool(self._waiting)
         )
 
-    def _busy(self) -> list[Worker]:
+    def _busy_workers(self) -> list[Worker]:
         return [worker for worker in self._workers if worker.point is not None]
 
-    def _deal(self) -> None:
+    def _deal_points(self) -> None:
         if self._interrupt.requested:
             if not self._told_to_stop:
                 self._told_to_stop = True
                 for worker in self._workers:
-                    self._tell(worker, None)
+                    self._tell_worker(worker, None)
             return
         while self._waiting:
             idle = next((w for w in self._workers if w.point is None), None)
             if idle is None and len(self._workers) >= self._jobs:
                 return
             worker = idle or self._new_worker()
-            worker.point, worker.since, worker.at = self._waiting.popleft(), _now(), At()
-            self._tell(worker, worker.point)
+            worker.point, worker.since, worker.at = self._waiting.popleft(), _clock_now(), At()
+            self._tell_worker(worker, worker.point)
 
     def _new_worker(self) -> Worker:
         worker = Worker(*launch())
         self._workers.append(worker)
-        self._tell(worker, self._work)
+        self._tell_worker(worker, self._work)
         return worker
 
-    def _tell(self, worker: Worker, order: Point | Work | None) -> None:
-        with contextlib.suppress(ConnectionError):  # `_listen` finds its death, too
+    def _tell_worker(self, worker: Worker, order: Point | Work | None) -> None:
+        with contextlib.suppress(ConnectionError):  # `_listen_to_workers` finds its death, too
             worker.pipe.send(order)
 
-    def _listen(self) -> None:
+    def _listen_to_workers(self) -> None:
         heard = wait([worker.pipe for worker in self._workers], SECONDS_BETWEEN_LOOKS)
         for worker in [w for w in self._workers if w.pipe in heard]:
             try:
-                self._hear(worker, worker.pipe.recv())
+                self._hear_news(worker, worker.pipe.recv())
             except (EOFError, ConnectionError):
-                self._bury(worker)
+                self._bury_worker(worker)
 
-    def _hear(self, worker: Worker, news: At | Ended) -> None:
+    def _hear_news(self, worker: Worker, news: At | Ended) -> None:
         if isinstance(news, At):
             worker.at = news
             return
@@ -157,7 +157,7 @@ class Pool:
         assert point is not None
         match news.how:
             case "done":
-                self._durations.append(_now() - worker.since)
+                self._durations.append(_clock_now() - worker.since)
                 self._done.append(point.key)
                 forget_failure(self._root, point.config.hash)
             case "cached":
@@ -167,9 +167,9 @@ class Pool:
                 self._waiting.appendleft(point)
             case "failed":
                 assert news.failure is not None
-                self._fail(news.failure)
+                self._keep_failure(news.failure)
 
-    def _bury(self, worker: Worker) -> None:
+    def _bury_worker(self, worker: Worker) -> None:
         """Replace a worker that died. Its point goes on from its last checkpoint in another
         worker."""
         self._workers.remove(worker)
@@ -184,9 +184,9 @@ class Pool:
             return
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         reason = f"its process died {count} times, the last time by {how}"
-        self._fail(Failure(point.key, point.config.hash, reason))
+        self._keep_failure(Failure(point.key, point.config.hash, reason))
 
-    def _fail(self, failure: Failure) -> None:
+    def _keep_failure(self, failure: Failure) -> None:
         self._failed.append(failure)
         keep_failure(self._root, failure)
 
@@ -194,16 +194,16 @@ class Pool:
         """Tell idle workers to leave, and stop busy workers at once."""
         for worker in self._workers:
             if worker.point is None:
-                self._tell(worker, None)
+                self._tell_worker(worker, None)
             else:
                 worker.process.kill()
         for worker in self._workers:
             worker.pipe.close()  # a worker also ends where its pipe does
             worker.process.wait()
 
-    def _status(self) -> Status:
+    def _make_status(self) -> Status:
         running = tuple(
-            Running(w.point.key, w.at.round, w.at.rounds, _now() - w.since)
+            Running(w.point.key, w.at.round, w.at.rounds, _clock_now() - w.since)
             for w in self._workers
             if w.point is not None
         )
@@ -243,5 +243,5 @@ def launch() -> tuple[Connection, subprocess.Popen[bytes]]:
     return Connection(ours.detach()), process
 
 
-def _now() -> float:
+def _clock_now() -> float:
     return time.monotonic()

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from securefg.foundation.errors import SecurefgError
 from securefg.runs.assembly import Setup
 from securefg.runs.observing import RoundReport
-from securefg.sweep.cache import At, Ended, Failure, Point, Work, locked
+from securefg.sweep.cache import At, Ended, Failure, Point, Work, lock_point
 
 PARENT_IS_GONE = 3
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -39,13 +39,13 @@ class Orders:
         self._pipe = pipe
         self._points: queue.SimpleQueue[Point | None] = queue.SimpleQueue()
         self.stopped = False
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._listen_for_orders, daemon=True).start()
 
     def next(self) -> Point | None:
         """Wait for the next point, or None if there are no more."""
         return self._points.get()
 
-    def _listen(self) -> None:
+    def _listen_for_orders(self) -> None:
         try:
             while True:
                 order = self._pipe.recv()
@@ -82,24 +82,24 @@ def serve(pipe: Connection) -> None:
     work: Work = pipe.recv()
     orders = Orders(pipe)
     while (point := orders.next()) is not None:
-        pipe.send(perform(work, point, Reporter(pipe, orders)))
+        pipe.send(perform_point(work, point, Reporter(pipe, orders)))
 
 
-def perform(work: Work, point: Point, reporter: Reporter) -> Ended:
+def perform_point(work: Work, point: Point, reporter: Reporter) -> Ended:
     """Do a point under its lock and tell how it ended."""
     config = point.config
     try:
-        with locked(config.output.root, config.hash, reporter.stop_requested) as held:
+        with lock_point(config.output.root, config.hash, reporter.stop_requested) as held:
             if not held:
                 return Ended("interrupted")
             if work.finished(config):
                 return Ended("cached")
             return Ended("done" if work.execute(config, reporter) else "interrupted")
     except Exception as error:
-        return Ended("failed", described(point, error))
+        return Ended("failed", describe_failure(point, error))
 
 
-def described(point: Point, error: Exception) -> Failure:
+def describe_failure(point: Point, error: Exception) -> Failure:
     """Return a reason in one line, with the traceback only if it is a bug's."""
     known = isinstance(error, SecurefgError)
     text = " ".join(str(error).split())

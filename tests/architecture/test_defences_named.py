@@ -82,7 +82,7 @@ def module_of(found: object, monkeypatch: pytest.MonkeyPatch) -> str:
     module = ModuleType("outside_defence")
     module.DEFENCE = found  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "outside_defence", module)
-    monkeypatch.setattr("securefg.foundation.extensions._exists", lambda path: True)
+    monkeypatch.setattr("securefg.foundation.extensions._module_exists", lambda path: True)
     return "outside_defence"
 
 

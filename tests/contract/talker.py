@@ -22,7 +22,7 @@ from securefg.federation.evaluation import (
 )
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.methods.base import Method
-from securefg.models.any_network import layout_of, load_vector, seeded, vector_of
+from securefg.models.any_network import layout_of, load_vector, seeded_stream, vector_of
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.meanings import (
@@ -89,7 +89,7 @@ REPLIES = {
 
 
 def network(of: Any) -> nn.Module:
-    with seeded(0):
+    with seeded_stream(0):
         return nn.Linear(of.num_features, of.num_classes)
 
 

@@ -40,7 +40,7 @@ def uploads(rule: NoisyUpload, values: torch.Tensor) -> np.ndarray:
     if not rule.needs_masks:
         return rule.apply(values, SystemNoise(), CLIENTS, STREAM).double().numpy()
     rule, grid = rule.on_grid(SumPlan("Sent.x", 200, 1, 16.0, Ring(32), 6))
-    return grid.dequantise(rule.to_ring(values, None, SystemNoise(), CLIENTS, STREAM, grid))
+    return grid.dequantise_total(rule.to_ring(values, None, SystemNoise(), CLIENTS, STREAM, grid))
 
 
 @pytest.mark.parametrize("name", NOISY)

@@ -30,7 +30,7 @@ from securefg.cli.operate import fetch_run, submit_plan
 from securefg.flare.admin import Admin, log_in
 from securefg.flare.kits import FederationPlan, Kits
 from securefg.flare.overview import describe_site
-from securefg.flare.party import environment
+from securefg.flare.party import party_environment
 from securefg.flare.processes import end_processes, find_processes
 from securefg.runs.folder import PARTIAL, RunFolder
 from tests.e2e.flare_rehearsal import deployment
@@ -103,7 +103,7 @@ def _start(kits: Kits, name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             cwd=kits.path,
-            env=environment(),
+            env=party_environment(),
             stdin=subprocess.DEVNULL,
             stdout=terminal,
             stderr=terminal,

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from securefg.flare import local
-from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.kits import Kits, Plan, provision_kits
 from securefg.flare.local import LocalProcesses
 from securefg.runs.assembly import prepare
 from securefg.runs.folder import RunFolder
@@ -33,12 +33,12 @@ def main(root: Path, cuts: int, seed: int) -> int:
     lines: list[Line] = []
 
     def provision_with_a_line(folder: Path, plan: Plan) -> Kits:
-        kits = provision(folder, plan)
+        kits = provision_kits(folder, plan)
         lines.append(Line(plan.port))
         lines[0].put_before(kits, SITE)
         return kits
 
-    local.provision = provision_with_a_line
+    local.provision_kits = provision_with_a_line
     rounds = f"training.rounds={ROUNDS_PER_CUT * (cuts + 1)}"
     more = (MASKED, SHARES, rounds, "engine.name=flare", "engine.patience=3")
     folder = RunFolder.create(config(root, *more), lambda path: None)

@@ -17,7 +17,7 @@ from securefg.flare.app_files import write_flare_job
 from securefg.flare.guard.settings import settle
 from securefg.flare.kits import FederationPlan, Kits
 from securefg.flare.local import free_port
-from securefg.flare.party import command_for, environment
+from securefg.flare.party import command_for, party_environment
 from securefg.flare.provisioning import dealt_out
 from securefg.site.policy import POLICY_FILE, SitePolicy, write_policy
 from tests.small import config
@@ -92,7 +92,7 @@ class Parties:
         with (self._folder / f"{name}.log").open("ab") as log:
             self.started[name] = subprocess.Popen(
                 command,
-                env={**environment(), **self.elsewhere()},
+                env={**party_environment(), **self.elsewhere()},
                 cwd=self._folder / "cwd",
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -115,7 +115,7 @@ class Parties:
         command = [sys.executable, "-m", "securefg.flare.admin"]
         return subprocess.run(
             [*command, str(self.kits.admin), str(job), "60", *plan.sites],
-            env=environment(),
+            env=party_environment(),
             capture_output=True,
             text=True,
             check=False,

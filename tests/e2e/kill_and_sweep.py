@@ -21,7 +21,7 @@ import psutil
 from safetensors.torch import load_file
 
 from securefg.runs import runner
-from securefg.sweep import Point, find_run, pool, sweep
+from securefg.sweep import Point, find_run, pool, sweep_points
 from tests.forks import fork_worker
 from tests.small import config
 
@@ -38,7 +38,7 @@ def points() -> list[Point]:
 def sweep_in_a_fork(root: Path) -> int:
     child = os.fork()
     if child == 0:
-        outcome = sweep(points(), root, jobs=2)
+        outcome = sweep_points(points(), root, jobs=2)
         for failure in outcome.failed:
             print(f"{failure.key}: {failure.reason} {failure.details}", flush=True)
         os._exit(1 if outcome.failed else 0)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from securefg.flare import launch as runner
-from securefg.flare.kits import Kits, Plan, provision
+from securefg.flare.kits import Kits, Plan, provision_kits
 from securefg.flare.local import LocalProcesses, run_locally
 from securefg.protocol.codec import Clients
 from securefg.runs.assembly import prepare
@@ -75,7 +75,7 @@ def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> Non
     more = ("partition={name: one_node}", "training.local_epochs=1", "training.rounds=3")
     here = runner.start(config(tmp_path / "here", *more, method="nfedgnn")).folder
     sites = {"site-1": {"client-0": Clients(((0, 1),))}}
-    foreign = provision(tmp_path / "foreign", Plan("localhost", 1, sites))
+    foreign = provision_kits(tmp_path / "foreign", Plan("localhost", 1, sites))
     parsed = config(tmp_path / "apart", *more, *TWO, method="nfedgnn")
     folder = RunFolder.create(parsed, lambda path: None)
     seen: dict[str, object] = {}

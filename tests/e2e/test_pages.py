@@ -12,7 +12,7 @@ import pytest
 from audits.curves.page import build_curve_page
 from audits.findings.record import Verdict
 from securefg.reports import build_report
-from securefg.reports.compare import compare, write_comparison
+from securefg.reports.compare import compare_runs, write_comparison
 from securefg.reports.dpo import build_dpo_page
 from tests.e2e.browser import CHROMIUM, Browser, Page, running_browser
 from tests.unit.reports.made_curves import made_curve
@@ -76,7 +76,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "curve": build_curve_page(*made_curve(), root / "curve.html"),
         "report": build_report(noisy),
         "dpo": build_dpo_page(noisy),
-        "compare": write_comparison(compare([plain.path, noisy.path]), root / "compare.html"),
+        "compare": write_comparison(compare_runs([plain.path, noisy.path]), root / "compare.html"),
     }
 
 

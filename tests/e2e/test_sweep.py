@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from securefg.sweep import Point, find_run, pool, sweep
+from securefg.sweep import Point, find_run, pool, sweep_points
 from tests.forks import ended, fork_worker, in_a_fork, logged, script
 from tests.small import config
 
@@ -28,7 +28,7 @@ def long_sweep(root: Path, num_points: int) -> tuple[int, list[psutil.Process]]:
 
     def work() -> None:
         endless = [config(root, f"seed={s}", "training.rounds=100000") for s in range(num_points)]
-        outcome = sweep([Point(f"s{one.seed}", one) for one in endless], root, jobs=2)
+        outcome = sweep_points([Point(f"s{one.seed}", one) for one in endless], root, jobs=2)
         sys.exit(130 if outcome.interrupted else 0)
 
     parent = in_a_fork(logged(root / "log", work))
@@ -67,7 +67,7 @@ def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(
     twin = Point("twin of good", config(tmp_path, "name=twin"))
     bad = Point("bad", config(tmp_path, "data.csbm=null", "data.name=folder", "data.folder=/none"))
     root = tmp_path / "root"
-    first = sweep([good, bad, twin], root, jobs=1)
+    first = sweep_points([good, bad, twin], root, jobs=1)
     assert first.done == ("good",)
     assert [f.key for f in first.failed] == ["bad"]
     assert "/none" in first.failed[0].reason
@@ -77,7 +77,7 @@ def test_what_failed_is_told_and_kept_and_what_was_done_is_not_done_again(
     assert folder is not None
     assert len(list(root.glob("*-s0-*"))) == 1
     before = (folder.path / "summary.json").stat()
-    second = sweep([good, bad], root, jobs=1)
+    second = sweep_points([good, bad], root, jobs=1)
     assert second.cached == ("good",)
     assert second.done == ()
     assert [f.key for f in second.failed] == ["bad"]

@@ -8,7 +8,7 @@ import pytest
 
 from securefg.foundation.errors import ConfigError
 from securefg.secagg.disputes import Court
-from securefg.secagg.graph import choose
+from securefg.secagg.graph import choose_parameters
 from securefg.secagg.messages import Dispute, Opening
 from securefg.secagg.server import Aggregator
 from securefg.settings.secagg import Threat
@@ -27,7 +27,7 @@ def test_parameters_by_the_page_are_those_of_the_code(
     for n in (*range(3, 41), 64, 100, 333):
         for population in (n, 3 * n):
             try:
-                chosen = choose(n, Threat(corrupt, dropout, population))
+                chosen = choose_parameters(n, Threat(corrupt, dropout, population))
             except ConfigError:
                 continue
             found = find_parameters(n, population, corrupt, dropout)

@@ -14,7 +14,7 @@ from securefg.foundation.errors import BudgetExceeded, ConfigError, ProtocolErro
 from securefg.privacy.accountants import (
     Accountant,
     Step,
-    calibrate,
+    calibrate_noise,
     claim,
     exact_gaussian,
     tightest,
@@ -109,7 +109,7 @@ def test_every_other_cross_check_agrees_with_the_claim_for_discrete_noise(name: 
 def test_an_ordinary_plan_is_calibrated_to_its_target(
     count: int, rows: int, target: float, delta: float
 ) -> None:
-    found = calibrate({noised(rows=rows): count}, "client", delta, target)
+    found = calibrate_noise({noised(rows=rows): count}, "client", delta, target)
     cost = tightest((Step(found / math.sqrt(rows), count),), delta)
     assert cost == pytest.approx(target, abs=1e-6)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from securefg.federation.engine import Answer, Dropped, Engine, HostId
-from securefg.federation.evaluation import LocalScore, Scores, pool
+from securefg.federation.evaluation import LocalScore, Scores, pool_scores
 from securefg.federation.federation import Federation
 from securefg.foundation.errors import CodecError, ProtocolError
 from securefg.methods.base import sample_clients
@@ -176,4 +176,4 @@ def test_a_state_that_adam_handed_over_does_not_change_afterwards() -> None:
 
 
 def test_scores_of_no_client_pool_to_zero() -> None:
-    assert pool([]) == Scores(0.0, 0.0, 0.0, 0.0)
+    assert pool_scores([]) == Scores(0.0, 0.0, 0.0, 0.0)

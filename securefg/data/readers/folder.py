@@ -33,7 +33,7 @@ from torch import Tensor
 
 from securefg.data.dataset import Dataset, no_split
 from securefg.data.graph import both_ways, undirected
-from securefg.data.tables import Table, fault, read_table, text_lines, without_header
+from securefg.data.tables import Table, read_table, table_fault, text_lines, without_header
 from securefg.foundation.errors import DataError
 from securefg.foundation.npz import read_npz, room_for
 from securefg.foundation.quoting import shown
@@ -45,22 +45,22 @@ def read(folder: Path) -> Dataset:
     """The folder as a dataset; every fault names the file and the line (csv) or row (npz)."""
     if not folder.is_dir():
         raise DataError(f"{folder}: found no such folder; wanted edges, features and labels in it")
-    features = _either(folder, "features", csv_features, npz_features)
+    features = _read_either(folder, "features", csv_features, npz_features)
     num_nodes = len(features)
-    labels = _either(
+    labels = _read_either(
         folder,
         "labels",
         lambda path: csv_labels(path, num_nodes),
         lambda path: npz_labels(path, num_nodes),
     )
-    edges = _either(
+    edges = _read_either(
         folder,
         "edges",
         lambda path: csv_edges(path, num_nodes),
         lambda path: npz_edges(path, num_nodes),
     )
     edge_index, numbers = _with_numbers(folder / EDGE_FEATURES, edges, num_nodes)
-    parts = _split(folder / "split.csv", num_nodes)
+    parts = _read_split(folder / "split.csv", num_nodes)
     _require_labels(folder / "split.csv", parts, labels)
     return Dataset(
         features=torch.from_numpy(features.astype(np.float32)),
@@ -70,7 +70,7 @@ def read(folder: Path) -> Dataset:
         train=parts[0],
         val=parts[1],
         test=parts[2],
-        owners=_owners(folder / "clients.csv", num_nodes),
+        owners=_read_owners(folder / "clients.csv", num_nodes),
     )
 
 
@@ -92,13 +92,17 @@ def _with_numbers(
         )
     count, width = edges.shape[1], numbers.shape[1]
     if len(numbers) != count or not width:
-        raise _fault(path, "edge_attr", f"shape {numbers.shape}", f"({count}, k): a row per edge")
+        raise _array_fault(
+            path, "edge_attr", f"shape {numbers.shape}", f"({count}, k): a row per edge"
+        )
     for row, column in np.argwhere(~(np.abs(numbers) <= np.finfo(np.float32).max))[:1]:
         found = f"{numbers[row, column]} in row {row + 1}"
-        raise _fault(path, "edge_attr", found, "finite float32 numbers")
+        raise _array_fault(path, "edge_attr", found, "finite float32 numbers")
     mirrored = arrays.get("mirrored", np.arange(width))
     if mirrored.dtype.kind not in "iu" or not np.array_equal(np.sort(mirrored), np.arange(width)):
-        raise _fault(path, "mirrored", shown(mirrored.tolist()), f"every one of 0 to {width - 1}")
+        raise _array_fault(
+            path, "mirrored", shown(mirrored.tolist()), f"every one of 0 to {width - 1}"
+        )
     rows = torch.from_numpy(numbers.astype(np.float32))
     return both_ways(ends, rows, torch.from_numpy(mirrored.astype(np.int64)), num_nodes)
 
@@ -110,7 +114,7 @@ def _require_labels(path: Path, parts: tuple[torch.Tensor, ...], labels: NDArray
             raise DataError(f"{path}: found node {node} without a label in {name}; wanted a label")
 
 
-def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]:
+def _read_either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]:
     """Read `stem`.csv or `stem`.npz, whichever is there; both would leave open which one counts."""
     found = [path for path in (folder / f"{stem}.csv", folder / f"{stem}.npz") if path.is_file()]
     if len(found) != 1:
@@ -119,7 +123,7 @@ def _either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]
     return csv(found[0]) if found[0].suffix == ".csv" else npz(found[0])
 
 
-def _owners(path: Path, num_nodes: int) -> torch.Tensor | None:
+def _read_owners(path: Path, num_nodes: int) -> torch.Tensor | None:
     """Every node's client, 0 to K-1 without gaps: (N,), or (N, K) where one has several."""
     if not path.is_file():
         return None
@@ -137,7 +141,7 @@ def _owners(path: Path, num_nodes: int) -> torch.Tensor | None:
     return held if int(held.sum()) > num_nodes else held.int().argmax(1)
 
 
-def _split(path: Path, num_nodes: int) -> tuple[torch.Tensor, ...]:
+def _read_split(path: Path, num_nodes: int) -> tuple[torch.Tensor, ...]:
     if not path.is_file():
         return (no_split(num_nodes),) * 3
     assigned = csv_split(path, num_nodes)
@@ -189,7 +193,7 @@ def csv_split(path: Path, num_nodes: int) -> NDArray[np.str_]:
     for line, text in without_header(path, lines, ",") if has_header else lines:
         node, part = _split_line(path, line, text, num_nodes)
         if assigned[node]:
-            raise fault(path, line, f"node {node} a second time", "every node at most once")
+            raise table_fault(path, line, f"node {node} a second time", "every node at most once")
         assigned[node] = part
     return assigned
 
@@ -197,9 +201,9 @@ def csv_split(path: Path, num_nodes: int) -> NDArray[np.str_]:
 def _split_line(path: Path, line: int, text: str, num_nodes: int) -> tuple[int, str]:
     node, _, part = (field.strip() for field in text.partition(","))
     if part not in PARTS:
-        raise fault(path, line, repr(text), "node,train or node,val or node,test")
+        raise table_fault(path, line, repr(text), "node,train or node,val or node,test")
     if not node.isdecimal() or len(node) > 18 or int(node) >= num_nodes:
-        raise fault(path, line, f"node {node!r}", f"a node from 0 to {num_nodes - 1}")
+        raise table_fault(path, line, f"node {node!r}", f"a node from 0 to {num_nodes - 1}")
     return int(node), part
 
 
@@ -240,44 +244,50 @@ _CSR = ("data", "indices", "indptr", "shape")
 def npz_features(path: Path) -> NDArray[Any]:
     """`x` of shape (N, d), or the parts that `scipy.sparse.save_npz` writes for a CSR matrix."""
     arrays = read_npz(path)
-    x = arrays["x"] if "x" in arrays else _dense(path, arrays)
+    x = arrays["x"] if "x" in arrays else _to_dense(path, arrays)
     if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
-        raise _fault(path, "x", f"shape {x.shape} of {x.dtype}", "(N, d) numbers, none of them 0")
+        raise _array_fault(
+            path, "x", f"shape {x.shape} of {x.dtype}", "(N, d) numbers, none of them 0"
+        )
     for row, column in np.argwhere(~(np.abs(x) <= np.finfo(np.float32).max))[:1]:
-        raise _fault(path, "x", f"{x[row, column]} in row {row + 1}", "finite float32 numbers")
+        raise _array_fault(
+            path, "x", f"{x[row, column]} in row {row + 1}", "finite float32 numbers"
+        )
     return x
 
 
 def npz_labels(path: Path, num_nodes: int) -> NDArray[np.int64]:
     """`y` of shape (N,); -1 is a node without a label."""
-    y = _integers(path, "y")
+    y = _read_integers(path, "y")
     if y.shape != (num_nodes,):
-        raise _fault(path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes")
+        raise _array_fault(
+            path, "y", f"shape {y.shape}", f"one label for each of {num_nodes} nodes"
+        )
     found = np.unique(y[y >= 0])
     if y.min() < -1 or not found.size or not np.array_equal(found, np.arange(len(found))):
         wanted = "labels 0 to C-1 without gaps, or -1 for none"
-        raise _fault(path, "y", f"labels {y.min()} to {y.max()}", wanted)
+        raise _array_fault(path, "y", f"labels {y.min()} to {y.max()}", wanted)
     return y
 
 
 def npz_edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
     """`edge_index` of shape (2, E)."""
-    ends = _integers(path, "edge_index")
+    ends = _read_integers(path, "edge_index")
     if ends.ndim != 2 or ends.shape[0] != 2 or not ends.shape[1]:
-        raise _fault(path, "edge_index", f"shape {ends.shape}", "(2, E), at least one edge")
+        raise _array_fault(path, "edge_index", f"shape {ends.shape}", "(2, E), at least one edge")
     outside = np.argwhere(((ends < 0) | (ends >= num_nodes)).T)
     for edge, end in outside[:1]:
         found = f"node {ends[end, edge]} in edge {edge + 1}"
-        raise _fault(path, "edge_index", found, f"nodes from 0 to {num_nodes - 1}")
+        raise _array_fault(path, "edge_index", found, f"nodes from 0 to {num_nodes - 1}")
     return ends
 
 
-def _dense(path: Path, arrays: Any) -> NDArray[Any]:
+def _to_dense(path: Path, arrays: Any) -> NDArray[Any]:
     if any(part not in arrays for part in _CSR):
         found = ", ".join(arrays) or "no arrays"
         raise DataError(f"{path}: found {found}; wanted x, or {', '.join(_CSR)} of a CSR matrix")
     if "format" in arrays and arrays["format"].tolist() not in (b"csr", "csr"):
-        raise _fault(path, "format", shown(arrays["format"].tolist()), "csr")
+        raise _array_fault(path, "format", shown(arrays["format"].tolist()), "csr")
     try:
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         shape = tuple(np.atleast_1d(arrays["shape"]).tolist())
@@ -286,16 +296,16 @@ def _dense(path: Path, arrays: Any) -> NDArray[Any]:
         raise DataError(f"{path}: found {error}; wanted the parts of a CSR matrix") from error
 
 
-def _integers(path: Path, name: str) -> NDArray[np.int64]:
+def _read_integers(path: Path, name: str) -> NDArray[np.int64]:
     arrays = read_npz(path)
     if name not in arrays:
         raise DataError(f"{path}: found {', '.join(arrays) or 'no arrays'}; wanted {name}")
     if arrays[name].dtype.kind not in "iu":
-        raise _fault(path, name, f"numbers of {arrays[name].dtype}", "integers")
+        raise _array_fault(path, name, f"numbers of {arrays[name].dtype}", "integers")
     return np.ascontiguousarray(arrays[name], np.int64)
 
 
-def _fault(path: Path, array: str, found: str, wanted: str) -> DataError:
+def _array_fault(path: Path, array: str, found: str, wanted: str) -> DataError:
     return DataError(f"{path}, array {array}: found {found}; wanted {wanted}")
 
 
@@ -318,13 +328,13 @@ def dense_csr(
         raise ValueError(f"a matrix of shape {shape}")
     if math.prod(shape) * data.dtype.itemsize > room_for(stored, MOST_TIMES):
         raise ValueError(f"a matrix of shape {shape} in {stored} bytes")
-    if not _fits(data, indices, indptr, shape):
+    if not _shapes_fit(data, indices, indptr, shape):
         raise ValueError(f"indices that do not fit a matrix of shape {shape}")
     parts = (data, indices.astype(np.int64), indptr.astype(np.int64))
     return np.asarray(csr_matrix(parts, shape=shape).todense())
 
 
-def _fits(
+def _shapes_fit(
     data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, ...]
 ) -> bool:
     integers = indices.dtype.kind in "iu" and indptr.dtype.kind in "iu"
@@ -343,15 +353,15 @@ def store(data: Any, root: Path) -> Path:
     `train_mask`, `val_mask`, `test_mask` are the split, `client` says who holds a node. The folder
     is named by its content and made once; only its owner can read it.
     """
-    x, y, edges = (_tensor(data, name) for name in ("x", "y", "edge_index"))
+    x, y, edges = (_take_tensor(data, name) for name in ("x", "y", "edge_index"))
     if y.dim() == 2 and y.shape[1] == 1:
         y = y.flatten()
-    arrays = {"x": _numbers(x, np.float32), "y": _numbers(y, np.int64)}
-    arrays["edge_index"] = _numbers(edges, np.int64)
+    arrays = {"x": _to_numbers(x, np.float32), "y": _to_numbers(y, np.int64)}
+    arrays["edge_index"] = _to_numbers(edges, np.int64)
     masks = {part: getattr(data, f"{part}_mask", None) for part in PARTS}
     masks = {part: value for part, value in masks.items() if value is not None}
     client = getattr(data, "client", None)
-    target = root / _hash(arrays, masks, client)
+    target = root / _hash_arrays(arrays, masks, client)
     if target.is_dir():
         return target
     root.mkdir(parents=True, exist_ok=True)
@@ -371,7 +381,7 @@ def store(data: Any, root: Path) -> Path:
     return target
 
 
-def _tensor(data: Any, name: str) -> Tensor:
+def _take_tensor(data: Any, name: str) -> Tensor:
     value = getattr(data, name, None)
     if not isinstance(value, Tensor):
         raise DataError(
@@ -381,7 +391,7 @@ def _tensor(data: Any, name: str) -> Tensor:
     return value.detach().cpu()
 
 
-def _numbers(value: Tensor, kind: Any) -> NDArray[Any]:
+def _to_numbers(value: Tensor, kind: Any) -> NDArray[Any]:
     if value.is_sparse:
         value = value.to_dense()
     if issubclass(kind, np.integer) and value.is_floating_point():
@@ -412,7 +422,7 @@ def _write_clients(path: Path, client: Any) -> None:
     path.write_text("node,client\n" + "\n".join(lines) + "\n")
 
 
-def _hash(arrays: dict[str, NDArray[Any]], masks: dict[str, Any], client: Any) -> str:
+def _hash_arrays(arrays: dict[str, NDArray[Any]], masks: dict[str, Any], client: Any) -> str:
     digest = hashlib.sha256()
     others = {**masks, **({} if client is None else {"client": client})}
     found = {**arrays, **{name: torch.as_tensor(v).cpu().numpy() for name, v in others.items()}}

@@ -39,23 +39,25 @@ class Loader(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-def _loader(kind: str, name: str, folder: str = "", **others: Any) -> Loader:
+def _make_loader(kind: str, name: str, folder: str = "", **others: Any) -> Loader:
     return Loader(kind, folder or kind, {"name": name, **others})
 
 
 LOADERS: Mapping[str, Loader] = MappingProxyType(
     {
-        **{name.lower(): _loader("Planetoid", name) for name in ("Cora", "CiteSeer", "PubMed")},
         **{
-            name: _loader("WikipediaNetwork", name, geom_gcn_preprocess=True)
+            name.lower(): _make_loader("Planetoid", name) for name in ("Cora", "CiteSeer", "PubMed")
+        },
+        **{
+            name: _make_loader("WikipediaNetwork", name, geom_gcn_preprocess=True)
             for name in ("chameleon", "squirrel")
         },
         "wikics": Loader("WikiCS", "WikiCS", {"is_undirected": True}),
         **{
-            name: _loader("LINKXDataset", name, "LINKX")
+            name: _make_loader("LINKXDataset", name, "LINKX")
             for name in ("cornell5", "johnshopkins55", "amherst41", "reed98")
         },
-        "tolokers": _loader("HeterophilousGraphDataset", "tolokers"),
+        "tolokers": _make_loader("HeterophilousGraphDataset", "tolokers"),
     }
 )
 """Every dataset that torch-geometric can download, by our name."""
@@ -83,7 +85,7 @@ def read(root: Path, name: str) -> Dataset:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(_checked_bytes(root, file))
         try:
-            data = _make(name, Path(copy), parse=True)[0]
+            data = _make_dataset(name, Path(copy), parse=True)[0]
             return _as_dataset(data, directed=LOADERS[name].kind == "WikipediaNetwork")
         except Exception as error:
             # A damaged file fails in any way that a parser can fail. All mean the same here.
@@ -95,7 +97,7 @@ def read(root: Path, name: str) -> Dataset:
 
 def download(name: str, root: Path) -> None:
     """Download the raw files below `root` without parsing them."""
-    _make(name, root, parse=False)
+    _make_dataset(name, root, parse=False)
 
 
 def _checked_bytes(root: Path, file: str) -> bytes:
@@ -115,9 +117,9 @@ def _checked_bytes(root: Path, file: str) -> bytes:
     return content
 
 
-def _make(name: str, root: Path, *, parse: bool) -> Any:
+def _make_dataset(name: str, root: Path, *, parse: bool) -> Any:
     """Return torch-geometric's dataset; without `parse` its files are downloaded and no more."""
-    with _quiet():
+    with _silence_warnings():
         import torch_geometric.datasets
 
         loader = LOADERS[name]
@@ -129,7 +131,7 @@ def _make(name: str, root: Path, *, parse: bool) -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_warnings() -> Iterator[None]:
     """Silence torch-geometric's progress lines and the warnings of old pickles."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -141,13 +143,14 @@ def _as_dataset(data: Any, directed: bool) -> Dataset:
     if data.edge_index.numel() and not 0 <= data.edge_index.min() <= data.edge_index.max() < count:
         raise ValueError(f"an edge to a node outside 0 to {count - 1}")
     train, val, test = (
-        _splits(mask, data.train_mask) for mask in (data.train_mask, data.val_mask, data.test_mask)
+        _split_rows(mask, data.train_mask)
+        for mask in (data.train_mask, data.val_mask, data.test_mask)
     )
     clean = sorted_edges if directed else undirected
     return Dataset(data.x, clean(data.edge_index, count), data.y, train, val, test, directed)
 
 
-def _splits(mask: Tensor, train: Tensor) -> Tensor:
+def _split_rows(mask: Tensor, train: Tensor) -> Tensor:
     """Return a mask with a row for every split; WikiCS has one test set for all splits."""
     rows = mask[None] if mask.dim() == 1 else mask.T
     return rows.expand(1 if train.dim() == 1 else train.shape[1], -1).contiguous()

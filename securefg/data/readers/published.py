@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from securefg.data.dataset import Dataset
 from securefg.data.graph import sorted_edges, undirected
-from securefg.data.tables import fault, read_table, text_lines
+from securefg.data.tables import read_table, table_fault, text_lines
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_json
 from securefg.foundation.npz import FREE, read_npz, room_for
@@ -59,7 +59,7 @@ LARGEST_BALANCE: Final = 200.0
 
 def read_facebook(path: Path) -> Dataset:
     """Read a university of Facebook100."""
-    adjacency, people = _university(path)
+    adjacency, people = _read_university(path)
     years = people[:, YEAR]
     kept = np.flatnonzero((years >= FIRST_YEAR) & (years <= LAST_YEAR))
     if not kept.size:
@@ -74,7 +74,7 @@ def read_facebook(path: Path) -> Dataset:
     )
 
 
-def _university(path: Path) -> tuple[Any, Ints]:
+def _read_university(path: Path) -> tuple[Any, Ints]:
     from scipy.io import loadmat  # loaded where it is used
     from scipy.io.matlab import MatReadError
 
@@ -137,10 +137,10 @@ def read_wiki(feature_file: Path, label_file: Path, edge_file: Path) -> Dataset:
     in_order = groups.values[:, 0] == np.arange(len(groups))
     groups.require(in_order, 0, "the nodes 0, 1, 2, ... in order")
     labels = np.unique(groups.values[:, 1], return_inverse=True)[1].astype(np.int64)
-    return _from_lists(_tfidf(feature_file, len(labels)), labels, edge_file)
+    return _from_lists(_read_tfidf(feature_file, len(labels)), labels, edge_file)
 
 
-def _tfidf(path: Path, num_nodes: int) -> Floats:
+def _read_tfidf(path: Path, num_nodes: int) -> Floats:
     table = read_table(path, np.float64, columns=3)
     nodes, words, weights = table.values.T
     table.require_nodes(0, num_nodes)
@@ -153,11 +153,11 @@ def _tfidf(path: Path, num_nodes: int) -> Floats:
 
 
 def _from_lists(features: Floats, labels: Ints, edge_file: Path) -> Dataset:
-    edges = undirected(torch.from_numpy(_edges(edge_file, len(labels)).T.copy()), len(labels))
+    edges = undirected(torch.from_numpy(_read_edges(edge_file, len(labels)).T.copy()), len(labels))
     return Dataset.without_split(torch.from_numpy(features), edges, torch.from_numpy(labels))
 
 
-def _edges(path: Path, num_nodes: int, **form: Any) -> Ints:
+def _read_edges(path: Path, num_nodes: int, **form: Any) -> Ints:
     """Lines of two nodes, (E, 2)."""
     table = read_table(path, np.int64, columns=2, **form)
     for column in (0, 1):
@@ -170,9 +170,9 @@ def read_twitch(*files: Path) -> Dataset:
     features, edges, labels, owners, first = [], [], [], [], 0
     for client in range(len(COUNTRIES)):
         edge_file, word_file, target_file = files[3 * client : 3 * client + 3]
-        own = _mature(target_file)
-        features.append(_games(word_file, len(own)))
-        edges.append(_edges(edge_file, len(own), delimiter=",", header=True) + first)
+        own = _read_mature(target_file)
+        features.append(_read_games(word_file, len(own)))
+        edges.append(_read_edges(edge_file, len(own), delimiter=",", header=True) + first)
         labels.append(own)
         owners.append(np.full(len(own), client))
         first += len(own)
@@ -184,27 +184,29 @@ def read_twitch(*files: Path) -> Dataset:
     )
 
 
-def _mature(path: Path) -> Ints:
+def _read_mature(path: Path) -> Ints:
     """Column `mature` by column `new_id`; France lists two streamers twice."""
     (header, titles), *lines = text_lines(path)
     names = titles.split(",")
     if not {"new_id", "mature"} <= set(names):
-        raise fault(path, header, repr(titles), "a header with new_id and mature")
+        raise table_fault(path, header, repr(titles), "a header with new_id and mature")
     found: dict[int, int] = {}
     for number, text in lines:
         row = dict(zip(names, text.split(","), strict=False))
         try:
             node, label = int(row["new_id"]), MATURE[row["mature"]]
         except (KeyError, ValueError):
-            raise fault(path, number, repr(text), "a node and True or False") from None
+            raise table_fault(path, number, repr(text), "a node and True or False") from None
         if found.setdefault(node, label) != label:
-            raise fault(path, number, repr(text), f"the label of node {node} that stands above")
+            raise table_fault(
+                path, number, repr(text), f"the label of node {node} that stands above"
+            )
     if sorted(found) != list(range(len(found))):
         raise DataError(f"{path}: found {len(found)} nodes; wanted all from 0 to {max(found)}")
     return np.array([found[node] for node in range(len(found))], np.int64)
 
 
-def _games(path: Path, num_nodes: int) -> Floats:
+def _read_games(path: Path, num_nodes: int) -> Floats:
     try:
         by_node = {int(node): words for node, words in read_json(path, FREE).items()}
         rows = np.repeat(list(by_node), [len(words) for words in by_node.values()]).astype(int)
@@ -240,7 +242,7 @@ def read_amlsim(account_file: Path, payment_file: Path) -> Dataset:
     )
 
 
-def _archive(stem: str) -> tuple[str]:
+def _archive_path(stem: str) -> tuple[str]:
     return (f"HeterophilousGraphDataset/{stem}/raw/{stem}.npz",)
 
 
@@ -250,9 +252,9 @@ FILES: Mapping[str, tuple[Callable[..., Dataset], tuple[str, ...]]] = MappingPro
             name: (read_facebook, (f"LINKX/{name}/raw/data.mat",))
             for name in ("cornell5", "johnshopkins55", "amherst41", "reed98")
         },
-        "tolokers": (read_heterophilous, _archive("tolokers")),
-        "chameleonfiltered": (read_heterophilous, _archive("chameleon_filtered")),
-        "squirrelfiltered": (read_heterophilous, _archive("squirrel_filtered")),
+        "tolokers": (read_heterophilous, _archive_path("tolokers")),
+        "chameleonfiltered": (read_heterophilous, _archive_path("chameleon_filtered")),
+        "squirrelfiltered": (read_heterophilous, _archive_path("squirrel_filtered")),
         "acm": (read_acm, ("ACM/raw/acm.txt", "ACM/raw/acm_label.txt", "ACM/raw/acm_graph.txt")),
         "wiki": (read_wiki, ("Wiki/raw/tfidf.txt", "Wiki/raw/group.txt", "Wiki/raw/graph.txt")),
         "twitch": (

@@ -66,7 +66,7 @@ class Danger:
     advice: str
 
 
-def dangers(
+def find_dangers(
     columns: dict[str, list[str | None]], settings: TableSettings, holders: Holders
 ) -> Iterator[Danger]:
     """The dangers of all columns that no rule of tables.yaml declares, the first of each."""
@@ -99,14 +99,14 @@ def twin_names(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
 
 def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | None:
     """Return what is dangerous about a column whose values would be shared as names."""
-    found = _names(Look(name, values, settings, ()))
+    found = _find_names(Look(name, values, settings, ()))
     return None if found is None else Danger(name, *found)
 
 
 Found = tuple[str, str] | None
 
 
-def _formulas(look: Look) -> Found:
+def _find_formulas(look: Look) -> Found:
     """Texts that other organisations' spreadsheets would run, once the schema is in a table."""
     odd = next((value for value in look.counts if FORMULA.fullmatch(value)), None)
     if odd is None or look.is_number:
@@ -114,16 +114,16 @@ def _formulas(look: Look) -> Found:
     return f"{shown(odd, 30)}, which a spreadsheet runs", f"texts without = or @, or {look.ignore}"
 
 
-def _misread(look: Look) -> Found:
+def _find_misread(look: Look) -> Found:
     """UTF-8 that was once read as a western encoding and saved again."""
     for value in look.counts if look.is_category else ():
-        if not value.isascii() and (meant := _meant(value)) is not None:
+        if not value.isascii() and (meant := _meant_text(value)) is not None:
             found = f"{shown(value, 30)}, perhaps {shown(meant, 30)} in a wrong encoding"
             return found, f"UTF-8, exported anew, or {look.ignore}"
     return None
 
 
-def _meant(value: str) -> str | None:
+def _meant_text(value: str) -> str | None:
     try:
         meant = value.encode("cp1252").decode("utf-8")
     except UnicodeError:
@@ -142,7 +142,7 @@ def _too_large(look: Look) -> Found:
     return (f"numbers as large as {largest}", look.range) if abs(float(largest)) > LARGEST else None
 
 
-def _thousands(look: Look) -> Found:
+def _find_thousands(look: Look) -> Found:
     """Points or commas that may stand between thousands: 1.234 is two numbers."""
     if look.is_declared:
         return None
@@ -172,7 +172,7 @@ def _decimal_commas(look: Look) -> Found:
     return None
 
 
-def _dates(look: Look) -> Found:
+def _find_dates(look: Look) -> Found:
     matches = [value for value in look.counts if dates.DATE.fullmatch(value)]
     share = look.share(dates.DATE.fullmatch)
     if share >= SOME and not look.is_number:
@@ -205,7 +205,7 @@ def _dates_as_numbers(look: Look) -> Found:
     return None
 
 
-def _contacts(look: Look) -> Found:
+def _find_contacts(look: Look) -> Found:
     for pattern, found in (
         (_ADDRESS, "e-mail addresses"),
         (_IBAN, "account numbers (IBAN)"),
@@ -224,7 +224,7 @@ def _looks_like_phone(value: str) -> bool:
     return 7 <= digits <= 15 and _PHONE.fullmatch(value) is not None and value.count(".") != 1
 
 
-def _names(look: Look) -> Found:
+def _find_names(look: Look) -> Found:
     if look.is_declared:
         return None
     advice = f"{look.ignore}; {look.category} if it names no person"
@@ -244,7 +244,7 @@ def _looks_like_name(value: str) -> bool:
     return 2 <= len(words) <= 4 and whole and all(word[0].isupper() for word in words)
 
 
-def _codes(look: Look) -> Found:
+def _find_codes(look: Look) -> Found:
     if not look.is_number or look.is_declared:
         return None
     if look.share(_CODE.fullmatch) > SOME:
@@ -257,7 +257,7 @@ def _codes(look: Look) -> Found:
     return None
 
 
-def _identifiers(look: Look) -> Found:
+def _find_identifiers(look: Look) -> Found:
     if len(look.counts) < FEW or look.is_category:
         return None
     if look.share(lambda v: re.fullmatch(r"[+-]?\d+", v, re.A)) < 1:
@@ -273,7 +273,7 @@ def _identifiers(look: Look) -> Found:
     return None
 
 
-def _gaps(look: Look) -> Found:
+def _find_gaps(look: Look) -> Found:
     """Words for a missing value among numbers, or several of them in one column."""
     words = {value for value in look.counts if value.casefold() in GAPS}
     rest = [value for value in look.counts if value not in words]
@@ -291,7 +291,7 @@ def _missing_advice(look: Look, words: set[str]) -> str:
     return f"`missing: {json.dumps(named, ensure_ascii=False)}`"
 
 
-def _mixed(look: Look) -> Found:
+def _find_mixed(look: Look) -> Found:
     if not look.is_category or look.is_declared:
         return None
     share = look.share(lambda v: as_numbers([v]) is not None)
@@ -320,7 +320,7 @@ def _near_unique(look: Look) -> Found:
     return None
 
 
-def _spellings(look: Look) -> Found:
+def _find_spellings(look: Look) -> Found:
     """Values that differ by case alone would be different features."""
     if look.is_number or look.is_declared:
         return None
@@ -354,19 +354,19 @@ def _values_advice(look: Look) -> str:
 
 
 _RULES: tuple[Callable[[Look], Found], ...] = (
-    _formulas,
-    _misread,
+    _find_formulas,
+    _find_misread,
     _too_large,
-    _dates,
-    _thousands,
+    _find_dates,
+    _find_thousands,
     _decimal_commas,
-    _contacts,
-    _names,
-    _codes,
-    _identifiers,
-    _gaps,
-    _mixed,
+    _find_contacts,
+    _find_names,
+    _find_codes,
+    _find_identifiers,
+    _find_gaps,
+    _find_mixed,
     _near_unique,
-    _spellings,
+    _find_spellings,
     _too_few,
 )

@@ -90,7 +90,7 @@ def with_points(values: Texts) -> list[str | None]:
 # ------------------------------------------------------------------------------- text to features
 
 
-def encode(column: Column, found: Texts) -> tuple[Floats, list[int]]:
+def encode_column(column: Column, found: Texts) -> tuple[Floats, list[int]]:
     """(rows, features), and the rows whose value the column cannot hold."""
     width = len(_FEATURES[column.kind](column))
     rows, bad = np.zeros((len(found), width)), []
@@ -99,7 +99,7 @@ def encode(column: Column, found: Texts) -> tuple[Floats, list[int]]:
         if value is None:
             continue
         if value not in known:
-            known[value] = _encoded(column, value, width)
+            known[value] = _encode_value(column, value, width)
         encoded = known[value]
         if encoded is None:
             bad.append(row)
@@ -110,7 +110,7 @@ def encode(column: Column, found: Texts) -> tuple[Floats, list[int]]:
     return rows.astype(np.float32), bad
 
 
-def _encoded(column: Column, value: str, width: int) -> NDArray[np.float64] | None:
+def _encode_value(column: Column, value: str, width: int) -> NDArray[np.float64] | None:
     """The features of one value, or None where the column cannot hold it."""
     try:
         encoded = _ENCODED[column.kind](column, value, np.zeros(width))
@@ -121,7 +121,7 @@ def _encoded(column: Column, value: str, width: int) -> NDArray[np.float64] | No
 
 
 def _encode_number(column: Column, value: str, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled = (_finite(value) - column.mean) / column.scale
+    scaled = (_finite_number(value) - column.mean) / column.scale
     row[0] = min(max(scaled, -FARTHEST), FARTHEST)
     return row
 
@@ -134,14 +134,14 @@ def _encode_category(column: Column, value: str, row: NDArray[np.float64]) -> ND
 
 
 def _encode_range(column: Column, value: str, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    number = _finite(value)
+    number = _finite_number(value)
     middle, half = (column.high + column.low) / 2, (column.high - column.low) / 2
     row[0] = (min(max(number, column.low), column.high) - middle) / half
     return row
 
 
 def _encode_bins(column: Column, value: str, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    row[int(np.searchsorted(column.edges, _finite(value), side="right"))] = 1
+    row[int(np.searchsorted(column.edges, _finite_number(value), side="right"))] = 1
     return row
 
 
@@ -156,7 +156,7 @@ def _encode_date(column: Column, value: str, row: NDArray[np.float64]) -> NDArra
     return row
 
 
-def _finite(value: str) -> float:
+def _finite_number(value: str) -> float:
     number = as_number(value)
     if not np.isfinite(number):
         raise ValueError(value)
@@ -175,15 +175,18 @@ _ENCODED = {
 # ------------------------------------------------------------------------------- features to text
 
 
-def decode(column: Column, encoded: Floats) -> list[str | None]:
+def decode_column(column: Column, encoded: Floats) -> list[str | None]:
     """The way back: numbers up to rounding and their bounds, `other` for every rare category."""
     own = encoded[:, :-1] if column.missing else encoded
     absent = encoded[:, -1] > 0.5 if column.missing else np.zeros(len(encoded), bool)
-    texts = [_decoded(column, row) for row in own]
+    texts = [_decode_row(column, row) for row in own]
     return [None if gone else text for text, gone in zip(texts, absent, strict=True)]
 
 
-def _decoded(column: Column, row: Floats) -> str:
+decode = decode_column  # the earlier name, kept for one version
+
+
+def _decode_row(column: Column, row: Floats) -> str:
     if column.kind == "number":
         return f"{float(row[0]) * column.scale + column.mean:.6g}"
     if column.kind == "range":
@@ -195,11 +198,11 @@ def _decoded(column: Column, row: Floats) -> str:
             return WEEKDAYS[int(row.argmax())]
         days = timedelta(days=round(float(row[0]) * column.years * DAYS_PER_YEAR))
         return (column.reference - days).isoformat()
-    names = (*column.values, OTHER) if column.kind == "category" else _intervals(column.edges)
+    names = (*column.values, OTHER) if column.kind == "category" else _interval_names(column.edges)
     return names[int(row.argmax())] if len(row) else ""
 
 
-def _intervals(edges: tuple[float, ...]) -> tuple[str, ...]:
+def _interval_names(edges: tuple[float, ...]) -> tuple[str, ...]:
     between = [f"from {a:g} to below {b:g}" for a, b in pairwise(edges)]
     return (f"below {edges[0]:g}", *between, f"from {edges[-1]:g}")
 
@@ -217,6 +220,6 @@ _FEATURES = {
         *([f"{c.name} = {OTHER}"] if c.other else []),
     ),
     "range": lambda c: (f"{c.name} from {c.low:g} to {c.high:g}, as -1 to 1",),
-    "bins": lambda c: tuple(f"{c.name} {interval}" for interval in _intervals(c.edges)),
+    "bins": lambda c: tuple(f"{c.name} {interval}" for interval in _interval_names(c.edges)),
     "date": _date_features,
 }

@@ -57,7 +57,7 @@ class Gathered:
         return Fault(path, lines[row], found, wanted)
 
 
-def organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
+def list_organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
     """Subfolders with tables, each one organisation; or the folder itself, with no name."""
     if not folder.is_dir():
         raise DataError(f"{folder}: found no such folder; expected one with tables in it")
@@ -81,11 +81,11 @@ def _has_tables(folder: Path) -> bool:
     return any(path.suffix in ENDINGS for path in folder.iterdir())
 
 
-def gather(folder: Path, settings: TableSettings) -> Gathered:
+def gather_tables(folder: Path, settings: TableSettings) -> Gathered:
     """Everything is read before anything is judged, so that all faults can be listed."""
     found = Gathered()
     places: dict[str, int] = {}
-    tables = organisations(folder, settings)
+    tables = list_organisations(folder, settings)
     found.by_folder = tables[0][0] != ""
     for name, path in tables:
         table = read_text_table(find_table(path, settings.nodes), settings)
@@ -156,7 +156,7 @@ def _take_nodes(
         seen.add(node)
         values = {name: table.columns[name][row] for name in own}
         if node in places:
-            _merge(found, places[node], table, row, values, labels[row], splits[row], settings)
+            _merge_node(found, places[node], table, row, values, labels[row], splits[row], settings)
         else:
             places[node] = len(found.ids)
             found.ids.append(node)
@@ -170,7 +170,7 @@ def _take_nodes(
             found.holders[places[node]].append(holder)
 
 
-def _merge(
+def _merge_node(
     found: Gathered,
     at: int,
     table: TextTable,

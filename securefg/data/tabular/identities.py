@@ -98,14 +98,16 @@ class Ends:
 
     def _other_columns(self) -> str | None:
         """Return other columns for the ends, if most of their values are ids."""
-        shares = {name: self._share(values) for name, values in self.table.columns.items()}
+        shares = {
+            name: self._share_of_places(values) for name, values in self.table.columns.items()
+        }
         fitting = [name for name, share in shares.items() if share > 0.5]
         if len(fitting) < 2 or min(shares[name] for name in self.names) > 0.5:
             return None
         source, target = fitting[:2]
         return f"ids of the node table: in tables.yaml `source: {source}` and `target: {target}`"
 
-    def _share(self, values: list[str | None]) -> float:
+    def _share_of_places(self, values: list[str | None]) -> float:
         looked_at = values[:LOOKED_AT]
         return sum(value in self.places for value in looked_at) / max(1, len(looked_at))
 
@@ -113,10 +115,10 @@ class Ends:
         """Return what differs, if half of the unknown ends are nodes in another spelling."""
         known = spelt_alike(self.places)
         texts = list(self._unknown.values())[:LOOKED_AT]
-        matches = [text for text in texts if _spelling(text) in known]
+        matches = [text for text in texts if _plain_spelling(text) in known]
         if len(matches) < len(texts) / 2:
             return None
-        twin = known[_spelling(matches[0])]
+        twin = known[_plain_spelling(matches[0])]
         return (
             f"one spelling in both tables: node {shown(twin, 30)} differs from "
             f"{shown(matches[0], 30)} by zeros, blanks, case or points alone"
@@ -125,7 +127,7 @@ class Ends:
 
 def spelt_alike(ids: Iterable[str]) -> dict[str, str]:
     """Return an id for every loose spelling."""
-    return {_spelling(text): text for text in ids}
+    return {_plain_spelling(text): text for text in ids}
 
 
 @cache
@@ -133,5 +135,5 @@ def _spelling_pattern() -> re.Pattern[str]:
     return re.compile(r"\.0+$|[\W_]+")
 
 
-def _spelling(text: str) -> str:
+def _plain_spelling(text: str) -> str:
     return _spelling_pattern().sub("", text.casefold()).lstrip("0")

@@ -17,12 +17,18 @@ from numpy.typing import NDArray
 
 from securefg.data.readers.folder import EDGE_FEATURES
 from securefg.data.tabular.column_look import Look
-from securefg.data.tabular.dangers import Danger, dangers, header_dangers, name_danger, twin_names
-from securefg.data.tabular.encoding import Column, as_numbers, encode
+from securefg.data.tabular.dangers import (
+    Danger,
+    find_dangers,
+    header_dangers,
+    name_danger,
+    twin_names,
+)
+from securefg.data.tabular.encoding import Column, as_numbers, encode_column
 from securefg.data.tabular.gather import (
     Gathered,
     client_names,
-    gather,
+    gather_tables,
     holdings_lines,
     split_by_time,
 )
@@ -33,7 +39,7 @@ from securefg.data.tabular.schema import (
     Schema,
     class_names,
     client_labels,
-    describe,
+    describe_column,
     schema_text,
 )
 from securefg.data.tabular.text_table import Fault
@@ -77,10 +83,10 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
     """`agreed` is a schema made elsewhere: nothing is learnt from these tables then."""
     if agreed is not None:
         settings = settings.model_copy(update={"transfers": agreed.transfers})
-    found = gather(folder, settings)
+    found = gather_tables(folder, settings)
     if settings.split_by is not None:
         found.faults += split_by_time(found, settings.split_by)
-    schema = agreed or _schema(found, settings)
+    schema = agreed or _make_schema(found, settings)
     faults = [*found.faults, *_header_faults(found)]
     if agreed is None:
         faults += _client_faults(found, settings) or [
@@ -97,21 +103,21 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
         )
     parts = [np.zeros((len(found.ids), 0), np.float32)]
     for column in schema.columns:
-        encoded, bad = encode(column, found.columns.get(column.name, []))
+        encoded, bad = encode_column(column, found.columns.get(column.name, []))
         parts.append(encoded)
         for row in bad:
             where = f"{column.name} {shown(found.columns[column.name][row])}"
-            faults.append(found.fault_at(row, where, _accepted(column)))
+            faults.append(found.fault_at(row, where, _accepted_words(column)))
     if schema.transfers is not None and schema.transfers.on_nodes:
         parts.append(sum_over_links(found.sightings, schema.transfers, len(found.ids)))
-    labels, strange = _labels(found, schema)
+    labels, strange = _encode_labels(found, schema)
     for row in strange:
         wanted = f"one of {', '.join(schema.classes)}"
         faults.append(found.fault_at(row, f"label {shown(found.labels[row])}", wanted))
     edges = np.array(found.edges, np.int64).reshape(-1, 2)
     loops = edges[:, 0] == edges[:, 1]
     kept = np.unique(np.sort(edges[~loops], 1), axis=0)
-    _judge(folder, found, schema, parts, faults, len(kept), settings)
+    _judge_whole(folder, found, schema, parts, faults, len(kept), settings)
     return Prepared(
         gathered=found,
         schema=schema,
@@ -124,7 +130,7 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
     )
 
 
-def _accepted(column: Column) -> str:
+def _accepted_words(column: Column) -> str:
     """Return in words which texts a column holds."""
     if column.kind == "date":
         return f"a date as {column.format or '2025-01-31'}"
@@ -133,7 +139,7 @@ def _accepted(column: Column) -> str:
     return "a number"
 
 
-def _judge(
+def _judge_whole(
     folder: Path,
     found: Gathered,
     schema: Schema,
@@ -161,7 +167,7 @@ def _judge(
         faults.append(Fault(path, 1, f"no {settings.client} for node {node}", wanted))
 
 
-def _schema(found: Gathered, settings: TableSettings) -> Schema:
+def _make_schema(found: Gathered, settings: TableSettings) -> Schema:
     for name in (*settings.ruled, *settings.gaps, *settings.from_edges):
         if name not in found.columns:
             raise DataError(
@@ -169,7 +175,7 @@ def _schema(found: Gathered, settings: TableSettings) -> Schema:
                 f"{', '.join(found.columns)}"
             )
     columns = tuple(
-        describe(name, values, settings, found.holders).model_copy(
+        describe_column(name, values, settings, found.holders).model_copy(
             update={"from_edges": name in settings.from_edges}
         )
         for name, values in found.columns.items()
@@ -213,15 +219,15 @@ def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
     path = found.tables[0].path
     for danger in (
         *twin_names(found.columns),
-        *dangers(found.columns, settings, found.holders),
-        *_copied(found, settings),
+        *find_dangers(found.columns, settings, found.holders),
+        *_find_copies(found, settings),
     ):
         where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"
         wanted = f"{where} {danger.advice}"
         yield Fault(path, 1, f"column {shown(danger.column)}: {danger.found}", wanted)
 
 
-def _copied(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
+def _find_copies(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
     """Columns that are the label under another name, unless a rule of tables.yaml names them."""
     for name, values in found.columns.items():
         if name not in settings.ruled and copied_label(found.labels, values):
@@ -230,7 +236,7 @@ def _copied(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
             yield Danger(name, "the label under another name", advice)
 
 
-def _labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
+def _encode_labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
     number = {name: index for index, name in enumerate(schema.classes)}
     labels = np.full(len(found.labels), UNLABELLED, np.int64)
     strange = []
@@ -260,20 +266,22 @@ def write_prepared(made: Prepared, out: Path) -> None:
             rows = edge_rows(made.edges, found.ids, found.sightings, rule)
             mirrored = mirrored_entries(rule)
             np.savez_compressed(temporary / EDGE_FEATURES, edge_attr=rows, mirrored=mirrored)
-        (temporary / "ids.csv").write_text(_csv(("node", "id"), enumerate(found.ids)))
+        (temporary / "ids.csv").write_text(_to_csv(("node", "id"), enumerate(found.ids)))
         (temporary / FILE).write_text(schema_text(made.schema), encoding="utf-8")
         splits = [(node, part) for node, part in enumerate(found.splits) if part is not None]
         if splits:
-            (temporary / "split.csv").write_text(_csv(("node", "split"), splits))
+            (temporary / "split.csv").write_text(_to_csv(("node", "split"), splits))
         if client_names(found):  # an agreed schema may name some where these tables name none
-            (temporary / "clients.csv").write_text(_csv(("node", "client"), holdings_lines(found)))
+            (temporary / "clients.csv").write_text(
+                _to_csv(("node", "client"), holdings_lines(found))
+            )
         os.rename(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _csv(header: tuple[str, str], rows: object) -> str:
+def _to_csv(header: tuple[str, str], rows: object) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
@@ -284,7 +292,7 @@ def _csv(header: tuple[str, str], rows: object) -> str:
 Row = tuple[str, str, str]
 
 
-def described(made: Prepared) -> list[Row]:
+def describe_prepared(made: Prepared) -> list[Row]:
     """(what, what was found, what is done) line by line."""
     parts = (_file_rows, _node_rows, _column_rows, _edge_rows, _telling_rows, _sharing_rows)
     return [row for part in parts for row in part(made)]
@@ -398,10 +406,10 @@ def _edge_rows(made: Prepared) -> Iterator[Row]:
         if outside.get(name):
             share = outside[name] / len(found.sightings)
             done += f"; {share:.0%} of the transfers are outside all windows"
-        yield f"edge column {shortened(name)}", _kind(values), done
+        yield f"edge column {shortened(name)}", _kind_words(values), done
 
 
-def _kind(values: Sequence[str | None]) -> str:
+def _kind_words(values: Sequence[str | None]) -> str:
     there = [value for value in values if value is not None]
     gone = f", {len(values) - len(there)} missing" if len(there) < len(values) else ""
     if as_numbers(there) is not None:

@@ -18,7 +18,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
-from securefg.data.tabular.gather import organisations
+from securefg.data.tabular.gather import list_organisations
 from securefg.data.tabular.identities import plain_id
 from securefg.data.tabular.text_table import TextTable, find_table, read_text_table
 from securefg.foundation.errors import DataError
@@ -74,7 +74,7 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, count = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent)), 0
     try:
-        for name, path in organisations(folder, settings):
+        for name, path in list_organisations(folder, settings):
             target = temporary / name
             target.mkdir(exist_ok=True)
             nodes = read_text_table(find_table(path, settings.nodes), settings)
@@ -83,10 +83,10 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
             kept = {own, *([settings.split_by.column] if settings.split_by else [])}
             for name in set(settings.ignore) & set(nodes.columns) - kept:
                 del nodes.columns[name]
-            count += _write(nodes, target, [own], key)
+            count += _write_table(nodes, target, [own], key)
             names = [*edges.columns, "", ""]
             ends = [settings.source or names[0], settings.target or names[1]]
-            _write(edges, target, ends, key)
+            _write_table(edges, target, ends, key)
         if (folder / FILE).is_file():
             shutil.copy(folder / FILE, temporary / FILE)
         booked = {"released": "pseudonyms of ids", "rows": count, "epsilon": None, "tells": TELLS}
@@ -98,10 +98,10 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
     return count
 
 
-def _write(table: TextTable, folder: Path, columns: list[str], key: bytes) -> int:
+def _write_table(table: TextTable, folder: Path, columns: list[str], key: bytes) -> int:
     if table.faults:
         raise DataError(str(table.faults[0]))
-    replaced = {name: _named(table.column(name), key) for name in columns}
+    replaced = {name: _name_ids(table.column(name), key) for name in columns}
     shown = {**table.columns, **replaced}
     with (folder / f"{table.path.stem}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=table.separator or ",", lineterminator="\n")
@@ -112,5 +112,5 @@ def _write(table: TextTable, folder: Path, columns: list[str], key: bytes) -> in
     return len(table)
 
 
-def _named(ids: list[str | None], key: bytes) -> list[str | None]:
+def _name_ids(ids: list[str | None], key: bytes) -> list[str | None]:
     return [None if identity is None else pseudonym(key, identity) for identity in ids]

@@ -100,7 +100,7 @@ def count_records(found: Texts, holders: Holders = ()) -> Counter[str]:
     return most
 
 
-def describe(
+def describe_column(
     name: str,
     found: Texts,
     settings: TableSettings,
@@ -112,12 +112,12 @@ def describe(
     is_known = name in settings.gaps
     gaps = count_records(["gap" if value is None else None for value in found], holders)
     missing = is_known or gaps["gap"] >= least
-    declared = _declared(name, missing, settings)
-    column = declared or _learnt(name, missing, found, settings, holders, least)
+    declared = _declared_column(name, missing, settings)
+    column = declared or _learn_column(name, missing, found, settings, holders, least)
     return column.model_copy(update={"gap_declared": is_known})
 
 
-def _learnt(
+def _learn_column(
     name: str,
     missing: bool,
     found: Texts,
@@ -129,7 +129,7 @@ def _learnt(
     numbers = None if name in settings.categorical else as_numbers(values)
     if numbers is not None:
         tamed = _without_tails(numbers, least)
-        mean, scale = _rounded(float(tamed.mean()), float(tamed.std()))
+        mean, scale = _round_scale(float(tamed.mean()), float(tamed.std()))
         return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale)
     counts = count_records(found, holders)
     enough = sorted((-count, value) for value, count in counts.items() if count >= least)
@@ -138,7 +138,7 @@ def _learnt(
     return Column(name=name, kind="category", missing=missing, values=kept, other=other)
 
 
-def _declared(name: str, missing: bool, settings: TableSettings) -> Column | None:
+def _declared_column(name: str, missing: bool, settings: TableSettings) -> Column | None:
     """The column by the operator's own rule, or None where there is none."""
     common = {"name": name, "missing": missing, "declared": True}
     if name in settings.date:
@@ -166,7 +166,7 @@ def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float
     return np.clip(numbers, max(low, -LARGEST), min(high, LARGEST))
 
 
-def _rounded(mean: float, scale: float) -> tuple[float, float]:
+def _round_scale(mean: float, scale: float) -> tuple[float, float]:
     """The scale to two digits, the mean to a tenth of it: further digits tell of single records."""
     if scale < 1e-12 * max(1.0, abs(mean)):
         return float(f"{mean:.6g}"), 1.0

@@ -47,7 +47,7 @@ class Fault:
 MOST_ALIKE = 3
 
 
-def grouped(faults: Sequence[Fault]) -> list[str]:
+def group_faults(faults: Sequence[Fault]) -> list[str]:
     """Return the faults as lines: of many alike in one file the first, and how many follow."""
     alike: dict[tuple[Path, str], list[Fault]] = {}
     for fault in faults:
@@ -104,7 +104,7 @@ def find_table(folder: Path, stem: str) -> Path:
 def read_text_table(path: Path, settings: TableSettings) -> TextTable:
     """A line that does not fit is a fault and left out; a file that cannot be read raises."""
     if path.suffix == ".parquet":
-        return _parquet(path, settings)
+        return _read_parquet(path, settings)
     try:
         data = path.read_bytes()
         encoding = settings.encoding or next(
@@ -134,7 +134,7 @@ def read_text_table(path: Path, settings: TableSettings) -> TextTable:
         )
     if "\n" not in text:
         text = text.replace("\r", "\n")
-    return _parsed(path, text, encoding, settings)
+    return _parse_table(path, text, encoding, settings)
 
 
 def _is_other_utf8(data: bytes, encoding: str) -> bool:
@@ -150,14 +150,14 @@ def _is_other_utf8(data: bytes, encoding: str) -> bool:
     return True
 
 
-def _parsed(path: Path, text: str, encoding: str, settings: TableSettings) -> TextTable:
+def _parse_table(path: Path, text: str, encoding: str, settings: TableSettings) -> TextTable:
     stated = _STATED.match(text)  # a spreadsheet's own first line
     separator = settings.separator or (stated and stated[1])
     text = text[stated.end() :] if stated else text
     lines_before = 1 if stated else 0
     separator = separator or max(SEPARATORS, key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-    rows = _numbered(path, reader, lines_before)
+    rows = _number_lines(path, reader, lines_before)
     _, header = next(rows, (1, []))
     names = [name.strip() for name in header]
     while len(names) > 1 and not names[-1]:
@@ -192,7 +192,7 @@ def _check_header(path: Path, names: list[str], rows: list[list[str]]) -> None:
         raise DataError(f"{path}, line 1: found {shown(names)}; wanted a header of distinct names")
 
 
-def _numbered(
+def _number_lines(
     path: Path, reader: Iterator[list[str]], before: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Every line that is not blank, with its number in the file."""
@@ -211,7 +211,7 @@ def _numbered(
         line = reader.line_num + 1 + before  # type: ignore[attr-defined]
 
 
-def _parquet(path: Path, settings: TableSettings) -> TextTable:
+def _read_parquet(path: Path, settings: TableSettings) -> TextTable:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:

@@ -95,11 +95,11 @@ def link_vector(
     """Return w of one link, no longer than 1."""
     entries: list[float] = []
     for way in range(len(WAYS)):
-        entries += _entries([values for found, values in transfers if found == way], rule)
+        entries += _row_entries([values for found, values in transfers if found == way], rule)
     return np.array(entries) / math.sqrt(width)
 
 
-def _entries(rows: list[Values], rule: TransferRule) -> list[float]:
+def _row_entries(rows: list[Values], rule: TransferRule) -> list[float]:
     count = len(rows)
     found = [float(count > 0), min(math.log1p(count) / math.log1p(rule.most), 1.0)]
     columns = [[row[place] for row in rows] for place in range(len(rule.columns))]

@@ -30,7 +30,7 @@ from securefg.flare.guard.doors import (
     STREAM,
     Arrival,
     may_be_registered,
-    refusal,
+    refusal_reason,
 )
 from securefg.flare.guard.pulse import Pulse
 from securefg.flare.guard.visits import Visits
@@ -42,7 +42,7 @@ _turn = threading.Lock()
 _entering: Counter[str] = Counter()
 
 
-def foreign(arrival: Arrival, number: Any) -> str | None:
+def foreign_reason(arrival: Arrival, number: Any) -> str | None:
     """Why an acknowledgement or a fault of this stream is not the sender's to tell, or None."""
     if type(number) is not int:
         return "a stream without a number"
@@ -55,11 +55,13 @@ def foreign(arrival: Arrival, number: Any) -> str | None:
 
 
 @contextmanager
-def entered(arrival: Arrival, number: Any) -> Iterator[str | None]:
+def enter_piece(arrival: Arrival, number: Any) -> Iterator[str | None]:
     """Let a piece of a stream in; yields why not, where its sender has too many open."""
     origin = arrival.origin
     with _turn:
-        too_many = _is_new(origin, number) and _open(origin) + _entering[origin] >= OPEN_AT_ONCE
+        too_many = (
+            _is_new(origin, number) and _count_open(origin) + _entering[origin] >= OPEN_AT_ONCE
+        )
         if not too_many:
             _entering[origin] += 1
     try:
@@ -74,7 +76,7 @@ def _is_new(origin: str, number: Any) -> bool:
     return type(number) is not int or (origin, number) not in RxTask.rx_task_map
 
 
-def _open(origin: str) -> int:
+def _count_open(origin: str) -> int:
     with RxTask.map_lock:
         tasks = [task for (who, _), task in RxTask.rx_task_map.items() if who == origin]
     return sum(not (task.completed or task.failed) for task in tasks)
@@ -103,8 +105,8 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
     def _process_received_msg(self, endpoint: Any, connection: Any, message: Any) -> None:
         for name in _UNTRUSTED:
             message.remove_header(name)
-        arrival = _arrival(endpoint.name, _certificate(connection), message)
-        reason = refusal(self.my_info.fqcn, arrival)
+        arrival = _make_arrival(endpoint.name, _certificate_name(connection), message)
+        reason = refusal_reason(self.my_info.fqcn, arrival)
         if reason is not None:
             self.visits.refused(arrival, reason)
             return
@@ -119,36 +121,37 @@ class GuardedCell(CoreCell):  # type: ignore[misc]
             return
         number = message.get_header(StreamHeaderKey.STREAM_ID)
         if arrival.topic != DATA:
-            reason = foreign(arrival, number)
+            reason = foreign_reason(arrival, number)
             if reason is None:
                 super()._process_received_msg(endpoint, connection, message)
         else:
-            with entered(arrival, number) as reason:
+            with enter_piece(arrival, number) as reason:
                 if reason is None:
                     super()._process_received_msg(endpoint, connection, message)
         if reason is not None:
             self.visits.refused(arrival, reason)
 
 
-def _certificate(connection: Any) -> str:
+def _certificate_name(connection: Any) -> str:
     facts = connection.get_conn_properties() if connection is not None else None
     return str((facts or {}).get(DriverParams.PEER_CN.value, ""))
 
 
-def _arrival(neighbour: str, certificate: str, message: Any) -> Arrival:
-    def text(key: str) -> str:
+def _make_arrival(neighbour: str, certificate: str, message: Any) -> Arrival:
+    def header_text(key: str) -> str:
         found = message.get_header(key)
         return found if isinstance(found, str) else ""
 
     return Arrival(
         neighbour=neighbour,
-        origin=text(MessageHeaderKey.ORIGIN),
-        destination=text(MessageHeaderKey.DESTINATION),
-        is_request=text(MessageHeaderKey.MSG_TYPE) not in (MessageType.REPLY, MessageType.RETURN),
-        channel=text(MessageHeaderKey.CHANNEL),
-        topic=text(MessageHeaderKey.TOPIC),
-        inner=(text(StreamHeaderKey.CHANNEL), text(StreamHeaderKey.TOPIC)),
-        encoding=text(StreamHeaderKey.PAYLOAD_ENCODING),
+        origin=header_text(MessageHeaderKey.ORIGIN),
+        destination=header_text(MessageHeaderKey.DESTINATION),
+        is_request=header_text(MessageHeaderKey.MSG_TYPE)
+        not in (MessageType.REPLY, MessageType.RETURN),
+        channel=header_text(MessageHeaderKey.CHANNEL),
+        topic=header_text(MessageHeaderKey.TOPIC),
+        inner=(header_text(StreamHeaderKey.CHANNEL), header_text(StreamHeaderKey.TOPIC)),
+        encoding=header_text(StreamHeaderKey.PAYLOAD_ENCODING),
         certificate=certificate,
     )
 

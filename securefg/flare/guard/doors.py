@@ -42,43 +42,46 @@ def kind_of(cell: str) -> Kind:
     return Kind.SITE_JOB if job else Kind.SITE
 
 
-def _doors(channel: str, *topics: str) -> frozenset[Door]:
+def _doors_of_channel(channel: str, *topics: str) -> frozenset[Door]:
     return frozenset((channel, topic) for topic in topics)
 
 
 DOORS: Mapping[Kind, Mapping[Kind, frozenset[Door]]] = {
     Kind.SITE: {
         # Commands of the server's; which of them a site obeys is in `commands.py`.
-        Kind.SERVER: _doors("admin", "admin") | {BYE},
-        Kind.SITE_JOB: _doors("admin", "train.notify_job_status") | {BYE},
+        Kind.SERVER: _doors_of_channel("admin", "admin") | {BYE},
+        Kind.SITE_JOB: _doors_of_channel("admin", "train.notify_job_status") | {BYE},
     },
     Kind.SITE_JOB: {
-        Kind.SERVER_JOB: _doors(CHANNEL, ASK, PING) | _doors("aux_communication", "__end_run__"),
-        Kind.SITE: _doors("client_command", "abort") | {BYE},
+        Kind.SERVER_JOB: _doors_of_channel(CHANNEL, ASK, PING)
+        | _doors_of_channel("aux_communication", "__end_run__"),
+        Kind.SITE: _doors_of_channel("client_command", "abort") | {BYE},
         Kind.SERVER: frozenset({BYE}),
     },
     Kind.SERVER: {
-        Kind.SITE: _doors(
+        Kind.SITE: _doors_of_channel(
             "task", "challenge", "register", "heart_beat", "quit", "report_job_failure"
         )
         | {BYE},
         Kind.SITE_JOB: frozenset({BYE}),
-        Kind.SERVER_JOB: _doors(
+        Kind.SERVER_JOB: _doors_of_channel(
             "server_parent_listener", "get_clients", "heartbeat", "update_run_status"
         )
         | {BYE},
-        Kind.ADMIN: _doors("task", "challenge", "register")
-        | _doors("hci_channel", "command")
-        | _doors("aux_communication", "ObjectStreamer.Request", "ObjectStreamer.Abort")
+        Kind.ADMIN: _doors_of_channel("task", "challenge", "register")
+        | _doors_of_channel("hci_channel", "command")
+        | _doors_of_channel("aux_communication", "ObjectStreamer.Request", "ObjectStreamer.Abort")
         | {RESULT, BYE},
     },
     Kind.SERVER_JOB: {
-        Kind.SITE_JOB: _doors("aux_communication", "__sync_runner__", "__job_heartbeat__")
-        | _doors("server_command", "get_task"),
-        Kind.SERVER: _doors("server_command", "abort", "handle_dead_job") | {BYE},
+        Kind.SITE_JOB: _doors_of_channel(
+            "aux_communication", "__sync_runner__", "__job_heartbeat__"
+        )
+        | _doors_of_channel("server_command", "get_task"),
+        Kind.SERVER: _doors_of_channel("server_command", "abort", "handle_dead_job") | {BYE},
     },
     Kind.ADMIN: {
-        Kind.SERVER: _doors("hci_channel", "SESSION_EXPIRED") | {BYE},
+        Kind.SERVER: _doors_of_channel("hci_channel", "SESSION_EXPIRED") | {BYE},
     },
 }
 """Who is asked, who asks, and the doors (channel and topic) that are open between them."""
@@ -115,7 +118,7 @@ class Arrival:
         return self.inner if own == (STREAM, DATA) else own
 
 
-def refusal(me: str, arrival: Arrival) -> str | None:
+def refusal_reason(me: str, arrival: Arrival) -> str | None:
     """Why this message is not taken, or None."""
     if arrival.neighbour == me:
         return None if arrival.origin == me == arrival.destination else "not of this process"
@@ -138,15 +141,17 @@ def _speaks_for(me: str, neighbour: str, origin: str) -> bool:
         return neighbour == origin or origin.startswith(f"{neighbour}.")
     if kind is Kind.SERVER_JOB:
         own = origin == SERVER or kind_of(origin) is Kind.SITE_JOB
-        return neighbour == SERVER and own and (origin == SERVER or _job(origin) == _job(me))
+        return (
+            neighbour == SERVER and own and (origin == SERVER or _cell_job(origin) == _cell_job(me))
+        )
     if kind is Kind.SITE:
         if neighbour == SERVER:
             return kind_of(origin) in (Kind.SERVER, Kind.SERVER_JOB)
         return origin == neighbour and neighbour.startswith(f"{me}.")
     if kind is Kind.SITE_JOB:
-        server = origin in (SERVER, f"{SERVER}.{_job(me)}")
+        server = origin in (SERVER, f"{SERVER}.{_cell_job(me)}")
         return (neighbour == SERVER and server) or (
-            neighbour == _root(me) and (origin == neighbour or server)
+            neighbour == _cell_root(me) and (origin == neighbour or server)
         )
     return neighbour == origin == SERVER
 
@@ -156,9 +161,9 @@ def _goes_through(me: str, origin: str, destination: str) -> bool:
     ends = {kind_of(origin), kind_of(destination)}
     if kind_of(me) is Kind.SERVER:
         pair = ends == {Kind.SERVER_JOB, Kind.SITE_JOB}
-        return pair and _job(origin) == _job(destination)
+        return pair and _cell_job(origin) == _cell_job(destination)
     if kind_of(me) is Kind.SITE:
-        own = _root(destination) == me or _root(origin) == me
+        own = _cell_root(destination) == me or _cell_root(origin) == me
         return own and ends <= {Kind.SERVER, Kind.SERVER_JOB, Kind.SITE_JOB} and len(ends) == 2
     return False
 
@@ -182,11 +187,11 @@ def _about_the_door(arrival: Arrival) -> str | None:
     return None
 
 
-def _root(cell: str) -> str:
+def _cell_root(cell: str) -> str:
     return cell.partition(".")[0]
 
 
-def _job(cell: str) -> str:
+def _cell_job(cell: str) -> str:
     return cell.partition(".")[2]
 
 

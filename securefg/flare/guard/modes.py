@@ -14,40 +14,42 @@ SECRET = ("*.key", "*.keys")
 
 def check_modes(kit: Path) -> None:
     """Raise `ConfigError` unless all is well; `problems` says what is not."""
-    found = problems(kit)
+    found = mode_problems(kit)
     if found:
         raise ConfigError("; ".join(found[:3]) + f"; `chmod -R go= {kit}`")
 
 
-def problems(kit: Path) -> list[str]:
+def mode_problems(kit: Path) -> list[str]:
     """What of a kit others could read or change, or what is not its owner's."""
-    found = [reason for folder in (kit, *_home_elsewhere(kit)) for reason in _folder(folder)]
+    found = [
+        reason for folder in (kit, *_home_elsewhere(kit)) for reason in _folder_problems(folder)
+    ]
     secrets = {path for pattern in SECRET for path in kit.rglob(pattern)}
-    for path in sorted({*secrets, *_settings(kit)}):
+    for path in sorted({*secrets, *_settings_paths(kit)}):
         info = path.lstat()
         if stat.S_ISLNK(info.st_mode):
             found.append(f"{path}: a link; wanted a file")
         elif info.st_uid != os.geteuid():
             found.append(f"{path}: owned by user {info.st_uid}; wanted {os.geteuid()}")
-        elif _mode(path) & (0o077 if path in secrets else 0o022):
+        elif _file_mode(path) & (0o077 if path in secrets else 0o022):
             wanted = "0600" if path in secrets else "no write for others"
-            found.append(f"{path}: mode {_mode(path):04o}; wanted {wanted}")
+            found.append(f"{path}: mode {_file_mode(path):04o}; wanted {wanted}")
     return found
 
 
-def _settings(kit: Path) -> set[Path]:
+def _settings_paths(kit: Path) -> set[Path]:
     parts = [kit / "startup", kit / "local"]
     return {*parts, *(path for part in parts for path in part.rglob("*"))}
 
 
-def _mode(path: Path) -> int:
+def _file_mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def _folder(path: Path) -> list[str]:
+def _folder_problems(path: Path) -> list[str]:
     """A kit, or a home that is not in it: nobody else comes in, whatever lies there."""
     try:
-        owner, mode = path.stat().st_uid, _mode(path)
+        owner, mode = path.stat().st_uid, _file_mode(path)
     except OSError as error:
         return [f"{path}: {error.strerror}"]
     if owner != os.geteuid():

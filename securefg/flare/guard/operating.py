@@ -59,23 +59,23 @@ class OperatingCommands(CommandModule, CommandUtil):  # type: ignore[misc]
             "progress": read_json(path) if path.exists() else None,
             "jobs": sorted(conn.app_ctx.job_runner.running_jobs),
         }
-        _answer(conn, told)
+        _send_answer(conn, told)
 
     def stop_run(self, conn: Any, args: list[str]) -> None:
         """Leave the file that the job looks for after every round, with the job's number in it."""
         folder = self._private_of(read_plan(self._kit))
         job = args[1] if len(args) == 2 else ""
         if not folder.is_dir() or not JOB_ID.fullmatch(job):
-            _answer(conn, {"stops": False})
+            _send_answer(conn, {"stops": False})
             return
         write_atomically(folder / STOP, job, mode=PRIVATE)
-        _answer(conn, {"stops": True})
+        _send_answer(conn, {"stops": True})
 
     def _private_of(self, plan: dict[str, Any]) -> Path:
         return find_run(self._kit, plan) / "private"
 
 
-def _answer(conn: Any, told: dict[str, Any]) -> None:
+def _send_answer(conn: Any, told: dict[str, Any]) -> None:
     conn.append_dict(told, meta=make_meta(MetaStatusValue.OK, extra={ANSWER: told}))
 
 

@@ -63,52 +63,54 @@ def settings_of(is_server: bool, name: str, server: str, port: int, root: Path) 
     """
     own = (
         {
-            "startup/fed_server.json": _server(server, port),
+            "startup/fed_server.json": _server_settings(server, port),
             "local/resources.json": _server_resources(root),
         }
         if is_server
         else {
-            "startup/fed_client.json": _client(name, server, port),
+            "startup/fed_client.json": _client_settings(name, server, port),
             "local/resources.json": _site_resources(),
         }
     )
     shared = {
         "local/authorization.json": RIGHTS,
         "local/comm_config.json": NETWORK,
-        "local/log_config.json": _logs(),
+        "local/log_config.json": _log_settings(),
     }
-    return {path: _text(content) for path, content in {**own, **shared}.items()}
+    return {path: _json_bytes(content) for path, content in {**own, **shared}.items()}
 
 
 def check_settings(kit: Path) -> None:
     """Raise `ConfigError` unless the kit's settings are those that securefg makes here."""
-    found = strange(kit, root=kit.resolve())
+    found = strange_settings(kit, root=kit.resolve())
     if found:
         raise ConfigError("; ".join(found[:3]))
 
 
 def settle(kit: Path) -> None:
     """Let a server keep its jobs in its kit, wherever that lies now."""
-    if (kit / "startup" / "fed_server.json").exists() and not strange(kit):
-        write_atomically(kit / "local" / "resources.json", _text(_server_resources(kit.resolve())))
+    if (kit / "startup" / "fed_server.json").exists() and not strange_settings(kit):
+        write_atomically(
+            kit / "local" / "resources.json", _json_bytes(_server_resources(kit.resolve()))
+        )
 
 
-def strange(kit: Path, root: Path | None = None) -> list[str]:
+def strange_settings(kit: Path, root: Path | None = None) -> list[str]:
     """What of a kit's `startup` and `local` is not as securefg makes it.
 
     root  where a server's settings must say that the kit lies; None is wherever they say
     """
     try:
-        expected = _expected(kit, root)
+        expected = _expected_settings(kit, root)
     except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return [f"{kit}: its settings cannot be made anew: {type(error).__name__}: {error}"]
     stem = "server" if "startup/fed_server.json" in expected else "client"
     allowed = {f"startup/{name}" for name in (f"{stem}.crt", f"{stem}.key", "rootCA.pem")}
     allowed |= {f"local/securefg/{name}" for name in OWN}
-    return [*_differing(kit, expected), *_unknown(kit, {*expected, *allowed})]
+    return [*_differing_settings(kit, expected), *_unknown_files(kit, {*expected, *allowed})]
 
 
-def _expected(kit: Path, root: Path | None) -> dict[str, bytes]:
+def _expected_settings(kit: Path, root: Path | None) -> dict[str, bytes]:
     is_server = (kit / "startup" / "fed_server.json").exists()
     found = read_json(kit / "startup" / f"fed_{'server' if is_server else 'client'}.json")
     plan = read_plan(kit)
@@ -125,7 +127,7 @@ def _expected(kit: Path, root: Path | None) -> dict[str, bytes]:
     return settings_of(is_server, name, server, port, root or kit)
 
 
-def _differing(kit: Path, expected: dict[str, bytes]) -> Iterator[str]:
+def _differing_settings(kit: Path, expected: dict[str, bytes]) -> Iterator[str]:
     for path, content in expected.items():
         try:
             same = read_bounded(kit / path, len(content)) == content
@@ -135,7 +137,7 @@ def _differing(kit: Path, expected: dict[str, bytes]) -> Iterator[str]:
             yield f"{kit / path}: not as securefg makes it; put back what it was"
 
 
-def _unknown(kit: Path, known: set[str]) -> Iterator[str]:
+def _unknown_files(kit: Path, known: set[str]) -> Iterator[str]:
     for part in ("startup", "local"):
         for path in sorted((kit / part).rglob("*")):
             name = path.relative_to(kit).as_posix()
@@ -143,15 +145,15 @@ def _unknown(kit: Path, known: set[str]) -> Iterator[str]:
                 yield f"{path}: no file of a kit; FLARE may run what is in it: remove it"
 
 
-def _text(content: Any) -> bytes:
+def _json_bytes(content: Any) -> bytes:
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _service(server: str, port: int) -> dict[str, Any]:
+def _service_settings(server: str, port: int) -> dict[str, Any]:
     return {"name": PROJECT, "service": {"target": f"{server}:{port}", "scheme": "tcp"}}
 
 
-def _keys(stem: str) -> dict[str, str]:
+def _key_settings(stem: str) -> dict[str, str]:
     return {
         "ssl_private_key": f"{stem}.key",
         "ssl_cert": f"{stem}.crt",
@@ -160,34 +162,34 @@ def _keys(stem: str) -> dict[str, str]:
     }
 
 
-def _client(name: str, server: str, port: int) -> dict[str, Any]:
+def _client_settings(name: str, server: str, port: int) -> dict[str, Any]:
     return {
         "format_version": 2,
         "require_signed_jobs": True,
-        "servers": [{**_service(server, port), "identity": server}],
-        "client": {**_keys("client"), "fqsn": name, "is_leaf": True},
+        "servers": [{**_service_settings(server, port), "identity": server}],
+        "client": {**_key_settings("client"), "fqsn": name, "is_leaf": True},
     }
 
 
-def _server(server: str, port: int) -> dict[str, Any]:
+def _server_settings(server: str, port: int) -> dict[str, Any]:
     admin = {"admin_server": server, "admin_port": port}
     return {
         "format_version": 2,
         "require_signed_jobs": True,
-        "servers": [{**_service(server, port), **admin, **_keys("server")}],
+        "servers": [{**_service_settings(server, port), **admin, **_key_settings("server")}],
     }
 
 
-def _resources(launcher: str, *components: dict[str, Any]) -> dict[str, Any]:
+def _resource_settings(launcher: str, *components: dict[str, Any]) -> dict[str, Any]:
     return {
         "format_version": 2,
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": CLASSES,
-        "components": [*components, _part("process_launcher", launcher)],
+        "components": [*components, _part_settings("process_launcher", launcher)],
     }
 
 
-def _part(name: str, path: str, **arguments: Any) -> dict[str, Any]:
+def _part_settings(name: str, path: str, **arguments: Any) -> dict[str, Any]:
     return {"id": name, "path": path, "args": arguments}
 
 
@@ -195,16 +197,16 @@ def _site_resources() -> dict[str, Any]:
     managers = "nvflare.app_common.resource_managers.gpu_resource_manager.GPUResourceManager"
     consumers = "nvflare.app_common.resource_consumers.gpu_resource_consumer.GPUResourceConsumer"
     return {
-        **_resources(
+        **_resource_settings(
             SITE_LAUNCHER,
-            _part(
+            _part_settings(
                 "resource_manager",
                 managers,
                 num_of_gpus=0,
                 mem_per_gpu_in_GiB=0,
                 expiration_period=300,
             ),
-            _part("resource_consumer", consumers),
+            _part_settings("resource_consumer", consumers),
         ),
         "allow_log_streaming": False,
         "client": {"retry_timeout": 30, "compression": "Gzip"},
@@ -215,21 +217,21 @@ def _server_resources(root: Path) -> dict[str, Any]:
     files = "nvflare.app_common.storages.filesystem_storage.FilesystemStorage"
     snapshots = {"root_dir": str(root / "snapshots"), "uri_root": "/"}
     return {
-        **_resources(
+        **_resource_settings(
             SERVER_LAUNCHER,
-            _part(
+            _part_settings(
                 "job_scheduler",
                 "nvflare.app_common.job_schedulers.job_scheduler.DefaultJobScheduler",
                 max_jobs=4,
                 min_schedule_interval=1.0,
             ),
-            _part(
+            _part_settings(
                 "job_manager",
                 "nvflare.apis.impl.job_def_manager.SimpleJobDefManager",
                 uri_root=str(root / "jobs"),
                 job_store_id="job_store",
             ),
-            _part("job_store", files),
+            _part_settings("job_store", files),
         ),
         "servers": [
             {
@@ -247,7 +249,7 @@ def _server_resources(root: Path) -> dict[str, Any]:
     }
 
 
-def _logs() -> dict[str, Any]:
+def _log_settings() -> dict[str, Any]:
     """To the terminal and to files in the kit; none of it is sent."""
     words = "%(asctime)s - %(name)s - %(levelname)s - %(fl_ctx)s - %(message)s"
 

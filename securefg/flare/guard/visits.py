@@ -45,15 +45,15 @@ class Visits:
     def refused(self, arrival: Arrival, reason: str) -> None:
         """Note a message that was refused, and why."""
         door = "/".join(arrival.door)
-        self._write(arrival.neighbour, arrival.origin, door, f"refused: {reason}")
+        self._write_visit(arrival.neighbour, arrival.origin, door, f"refused: {reason}")
 
     def command(self, name: str, outcome: str) -> None:
         """Note a command of the server's, and what became of it; tell the operator of jobs."""
         if name in TOLD and outcome == "taken":
             tell_user(f"{self._path.parent.name}: {TOLD[name]}")
-        self._write("server", "server", name, outcome)
+        self._write_visit("server", "server", name, outcome)
 
-    def _write(self, neighbour: str, origin: str, door: str, outcome: str) -> None:
+    def _write_visit(self, neighbour: str, origin: str, door: str, outcome: str) -> None:
         with self._lock:
             now = time.monotonic()
             self._left = min(BURST, self._left + (now - self._since) * LINES_PER_SECOND)

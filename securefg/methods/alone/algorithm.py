@@ -21,7 +21,7 @@ from securefg.methods.alone.settings import Settings
 from securefg.methods.base import Method
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp
 from securefg.models.gat import Gat
-from securefg.models.network import Network, glorot, split
+from securefg.models.network import Network, draw_glorot, split_vector
 from securefg.models.training import Trainer, class_weights
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
@@ -78,7 +78,7 @@ class Party(Host):
         self._train = graph.split.train.nonzero().flatten().to(site.device)
         self._classes = graph.labels.to(site.device)[self._train]
         self._weights = class_weights(self._classes, graph.num_classes, site.training)
-        initial = glorot(
+        initial = draw_glorot(
             self._network.shapes, torch_stream(site.seed, "weights", self._shard.client)
         )
         self._trainer = Trainer(
@@ -108,20 +108,20 @@ class Party(Host):
         return Done(number=request.number)
 
     def _keep_best(self) -> None:
-        score = self._score(self._trainer.vector())
+        score = self._score_weights(self._trainer.vector())
         reached = score.reached(self._training.monitor)
         if reached > self._best_score:
             self._best, self._best_score = self._trainer.vector(), reached
 
     @torch.no_grad()
-    def _score(self, vector: Tensor) -> LocalScore:
-        logits = self._network.logits(split(vector, self._network.shapes))
+    def _score_weights(self, vector: Tensor) -> LocalScore:
+        logits = self._network.logits(split_vector(vector, self._network.shapes))
         graph = self._shard.graph
         return score_locally(self._shard.client, logits.cpu(), graph.labels, graph.split)
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Score the party's best weights on its own nodes."""
-        return [self._score(self._best)]
+        return [self._score_weights(self._best)]
 
     def state(self) -> State:
         """Return the weights, the optimizer's state, and the best weights so far."""
@@ -160,7 +160,7 @@ class Clock(Server):
         """Do nothing, because there is nothing to restore."""
 
 
-def planned(
+def plan_releases(
     settings: MethodSettings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return nothing: no private field leaves."""
@@ -174,7 +174,7 @@ METHOD = Method(
     messages=(Go, Done),
     replies={Go: Done},
     release=Go,
-    planned=planned,
+    planned=plan_releases,
     make_host=Party,
     make_server=Clock,
     answers_shown=lambda settings: False,

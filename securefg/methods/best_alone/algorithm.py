@@ -11,7 +11,7 @@ from __future__ import annotations
 from securefg.federation.evaluation import LocalScore, score_locally
 from securefg.federation.roles import Host, Site
 from securefg.foundation.errors import ConfigError
-from securefg.methods.alone.algorithm import Clock, Done, Go, planned
+from securefg.methods.alone.algorithm import Clock, Done, Go, plan_releases
 from securefg.methods.at_home import choose_clearly, hits_of
 from securefg.methods.base import Method
 from securefg.methods.best_alone.candidates import CANDIDATES
@@ -56,7 +56,7 @@ METHOD = Method(
     messages=(Go, Done),
     replies={Go: Done},
     release=Go,
-    planned=planned,
+    planned=plan_releases,
     make_host=Party,
     make_server=Clock,
     answers_shown=lambda settings: False,

@@ -19,15 +19,15 @@ from securefg.methods.best_alone.settings import Settings
 from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
+    feature_length,
     known_labels,
-    length,
     moments_of,
     own_rows,
     rows_of,
 )
 from securefg.models.classifiers import Gcn
-from securefg.models.discriminant import class_scores, discriminant
-from securefg.models.network import glorot, split
+from securefg.models.discriminant import class_scores, solve_discriminant
+from securefg.models.network import draw_glorot, split_vector
 from securefg.models.training import Trainer
 
 HIDDEN, RATE, DECAY, DROPOUT = 16, 0.01, 5e-4, 0.5
@@ -40,7 +40,7 @@ def _regression_spread(graph: Graph, site: Site[Settings]) -> Tensor:
     return predict_alone(graph)
 
 
-def _regression(graph: Graph, site: Site[Settings]) -> Tensor:
+def _train_regression(graph: Graph, site: Site[Settings]) -> Tensor:
     return predict_alone(graph, share=0.0)
 
 
@@ -63,25 +63,27 @@ def _own_sums(graph: Graph, site: Site[Settings]) -> Tensor:
         projection = class_scores(class_sums(graph), 0.0, settings.encoding == "rates")
     rows = rows_of(graph, projection, settings)
     own = moments_of(graph, rows)
-    solved = (discriminant(own, CONSTANT / length(), 0.0, ridge) for ridge in RIDGES)
+    solved = (solve_discriminant(own, CONSTANT / feature_length(), 0.0, ridge) for ridge in RIDGES)
     logits = [rows @ weights + offsets for weights, offsets in solved]
     return max(logits, key=lambda one: int(hits_of(graph, one).sum()))
 
 
-def _gcn(graph: Graph, site: Site[Settings]) -> Tensor:
+def _train_gcn(graph: Graph, site: Site[Settings]) -> Tensor:
     """A GCN of two layers, with the weights of the best validation accuracy."""
     network = Gcn(graph, HIDDEN, site.device)
     train = graph.split.train.nonzero().flatten().to(site.device)
     classes = graph.labels.to(site.device)[train]
     client = site.shards[0].client
-    initial = glorot(network.shapes, torch_stream(site.seed, "weights", client)).to(site.device)
+    initial = draw_glorot(network.shapes, torch_stream(site.seed, "weights", client)).to(
+        site.device
+    )
     trainer = Trainer(network, initial, "adam", RATE, DECAY)
     stream = torch_stream(site.seed, "dropout", client, device=str(site.device))
     best, most = torch.zeros(graph.num_nodes, graph.num_classes), -math.inf
     for _ in range(site.method.epochs if len(train) else 0):
         trainer.train(1, train, classes, DROPOUT, stream, None)
         with torch.no_grad():
-            logits = network.logits(split(trainer.vector(), network.shapes)).cpu()
+            logits = network.logits(split_vector(trainer.vector(), network.shapes)).cpu()
         reached = float(hits_of(graph, logits).sum())
         if reached > most:
             best, most = logits, reached
@@ -91,11 +93,11 @@ def _gcn(graph: Graph, site: Site[Settings]) -> Tensor:
 CANDIDATES: Final[Mapping[str, Callable[[Graph, Site[Settings]], Tensor]]] = MappingProxyType(
     {
         "regression_spread": _regression_spread,
-        "regression": _regression,
+        "regression": _train_regression,
         "label_propagation": _label_propagation,
         "class_sums": _class_sums,
         "own_sums": _own_sums,
-        "gcn": _gcn,
+        "gcn": _train_gcn,
     }
 )
 """The first is the default: logistic regression on a node's features, its neighbours' labels and

@@ -23,7 +23,7 @@ from securefg.methods.base import AveragingServer, Method, one_step_of_adam
 from securefg.methods.fedavg.settings import Settings
 from securefg.models import any_network
 from securefg.models.optimizers import Sgd, SteppedAdam
-from securefg.models.sparse import Incoming, batches
+from securefg.models.sparse import Incoming, draw_batches
 from securefg.models.training import class_weights
 from securefg.privacy.influence import NOTHING, Influence
 from securefg.privacy.private_training import (
@@ -62,24 +62,28 @@ class Update(Message, kind="fedavg.Update"):
     )
 
 
-def network(settings: Settings, num_features: int, num_classes: int, seed: int) -> torch.nn.Module:
+def make_network(
+    settings: Settings, num_features: int, num_classes: int, seed: int
+) -> torch.nn.Module:
     """Return the network that the settings name, with weights drawn from the seed."""
-    return any_network.build(settings.network, settings.arguments, num_features, num_classes, seed)
+    return any_network.build_network(
+        settings.network, settings.arguments, num_features, num_classes, seed
+    )
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of the one network."""
-    made = network(settings, info.num_features, info.num_classes, info.seed)
+    made = make_network(settings, info.num_features, info.num_classes, info.seed)
     sizes = (info.num_features, info.num_classes)
     return {"network": any_network.layout_of(made, *sizes, settings.optimizer)}
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the private fields that leave, and how often at most."""
-    made = network(settings, info.num_features, info.num_classes, info.seed)
-    trained = _private(training, settings)
+    made = make_network(settings, info.num_features, info.num_classes, info.seed)
+    trained = _private_training(training, settings)
     if trained is not None:
         trained.adopt(made)
         _refuse_mixing(trained, made, info.num_features, settings.arguments.get("edge_dim"))
@@ -105,7 +109,7 @@ def planned(
     ]
 
 
-def _private(training: TrainingSettings, settings: Settings) -> PrivateTraining | None:
+def _private_training(training: TrainingSettings, settings: Settings) -> PrivateTraining | None:
     return private_training(training, {"method.proximal": settings.proximal})
 
 
@@ -113,11 +117,11 @@ def _refuse_mixing(
     trained: PrivateTraining, made: torch.nn.Module, num_features: int, edge_dim: int | None
 ) -> None:
     """Raise ConfigError if a network reads neighbours, which shows on a ring of eight nodes."""
-    edges = any_network.ring(8)
+    edges = any_network.ring_edges(8)
     numbers = None if edge_dim is None else torch.ones(edges.shape[1], edge_dim)
 
     def logits(rows: Tensor) -> Tensor:
-        return any_network.answers(made, rows, edges, numbers)
+        return any_network.answer_nodes(made, rows, edges, numbers)
 
     refuse_where_samples_share_neighbours(
         f"{trained.key}: fedavg", logits, torch.zeros(8, num_features)
@@ -174,7 +178,7 @@ class Client(Host):
                 "allowed for several: fedmlp, gfl_appnp"
             )
         sizes = (graph.num_features, graph.num_classes)
-        self._network = network(site.method, *sizes, site.seed).to(site.device)
+        self._network = make_network(site.method, *sizes, site.seed).to(site.device)
         self._x = graph.features.to(site.device)
         self._edges = graph.edge_index.to(site.device)
         numbers = any_network.read_edges(graph, site.method.arguments)
@@ -188,7 +192,7 @@ class Client(Host):
         if sampled:
             _refuse_numbers(self._numbers)
             _refuse_other_depths(self._network, site.method)
-        self._private = _private(site.training, site.method)
+        self._private = _private_training(site.training, site.method)
         if self._private is not None:
             self._private.require_samples(self._private.num_samples, len(self._train))
 
@@ -200,7 +204,7 @@ class Client(Host):
         if self._private is not None:
             self._private_steps(self._private, turn)
         elif len(self._train):
-            self._steps(start, turn)
+            self._take_steps(start, turn)
         trained = any_network.vector_of(self._network)
         if self._settings.upload == "update":
             trained = trained - start
@@ -211,15 +215,17 @@ class Client(Host):
         """Return how many nodes the client holds."""
         return {"num_nodes": torch.tensor([float(len(self._x))])}
 
-    def _steps(self, start: Tensor, turn: Turn) -> None:
+    def _take_steps(self, start: Tensor, turn: Turn) -> None:
         kind = SteppedAdam if self._settings.optimizer == "adam" else Sgd
         lr, decay = self._training.lr, self._training.weight_decay
         optimizers = [(w, kind([w], [decay], lr)) for w in self._network.parameters()]
         self._network.train()
-        with any_network.seeded(derive_seed(self._seed, "dropout", self._shard.client, turn.round)):
-            for x, edges, nodes, labels in self._batches(turn):
+        with any_network.seeded_stream(
+            derive_seed(self._seed, "dropout", self._shard.client, turn.round)
+        ):
+            for x, edges, nodes, labels in self._draw_batches(turn):
                 self._network.zero_grad()
-                scores = any_network.answers(self._network, x, edges, self._numbers)
+                scores = any_network.answer_nodes(self._network, x, edges, self._numbers)
                 loss = cross_entropy(scores[nodes], labels, self._weights)
                 if self._settings.proximal:
                     apart = torch.nn.utils.parameters_to_vector(self._network.parameters()) - start
@@ -229,7 +235,7 @@ class Client(Host):
                     if weights.grad is not None:  # a network may leave weights unused
                         optimizer.step([weights.grad])
 
-    def _batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
+    def _draw_batches(self, turn: Turn) -> Iterator[tuple[Tensor, Tensor, Tensor | slice, Tensor]]:
         """Yield features, edges, which nodes have labels, and these: for every step of a round."""
         if self._incoming is None:
             whole = (self._x, self._edges, self._train, self._labels[self._train])
@@ -239,9 +245,9 @@ class Client(Host):
         names = ("neighbors", self._shard.client, turn.round)
         stream = torch_stream(self._seed, *names, device=str(self._device))
         for _ in range(self._training.local_epochs):
-            for batch in batches(len(self._train), sampling.batch_size, stream):
+            for batch in draw_batches(len(self._train), sampling.batch_size, stream):
                 nodes = self._train[batch]
-                known, edges = self._incoming.around(nodes, sampling.fan_out, stream)
+                known, edges = self._incoming.edges_around(nodes, sampling.fan_out, stream)
                 yield self._x[known], edges, slice(len(nodes)), self._labels[nodes]
 
     def _private_steps(self, private: PrivateTraining, turn: Turn) -> None:
@@ -257,7 +263,7 @@ class Client(Host):
         assert isinstance(release, Globals)
         any_network.load_vector(self._network, release.weights.to(self._device))
         made = self._network.eval()
-        logits = any_network.answers(made, self._x, self._edges, self._numbers).cpu()
+        logits = any_network.answer_nodes(made, self._x, self._edges, self._numbers).cpu()
         graph = self._shard.graph
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
 
@@ -266,7 +272,7 @@ def make_server(
     info: PublicInfo, settings: Settings, training: TrainingSettings, cohort: Cohort
 ) -> AveragingServer:
     """Return the server that averages the networks."""
-    made = network(settings, info.num_features, info.num_classes, info.seed)
+    made = make_network(settings, info.num_features, info.num_classes, info.seed)
     return AveragingServer(
         info,
         training,
@@ -280,7 +286,7 @@ def make_server(
 
 def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
     """Return the scores of the global model on the union graph."""
-    made = network(settings, union.num_features, union.num_classes, 0).to(device)
+    made = make_network(settings, union.num_features, union.num_classes, 0).to(device)
     features, edges = union.features.to(device), union.edge_index.to(device)
     numbers = any_network.read_edges(union.to(device), settings.arguments)
 
@@ -288,7 +294,7 @@ def global_goal(union: Graph, settings: Settings, device: torch.device) -> Union
     def logits(release: Message) -> Tensor:
         assert isinstance(release, Globals)
         any_network.load_vector(made, release.weights.to(device))
-        return any_network.answers(made.eval(), features, edges, numbers).cpu()
+        return any_network.answer_nodes(made.eval(), features, edges, numbers).cpu()
 
     return UnionGoal(union, logits)
 
@@ -300,8 +306,8 @@ METHOD = Method(
     messages=(Globals, Update),
     replies={Globals: Update},
     release=Globals,
-    planned=planned,
-    networks=networks,
+    planned=plan_releases,
+    networks=list_networks,
     make_host=Client,
     make_server=make_server,
     make_evaluator=global_goal,

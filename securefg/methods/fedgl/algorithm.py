@@ -26,10 +26,16 @@ from securefg.federation.roles import (
 )
 from securefg.foundation.streams import derive_seed, torch_stream
 from securefg.methods.base import Method, participants
-from securefg.methods.fedgl.messages import Globals, Update, check, networks, planned
+from securefg.methods.fedgl.messages import (
+    Globals,
+    Update,
+    check_request,
+    list_networks,
+    plan_releases,
+)
 from securefg.methods.fedgl.settings import Settings
-from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, gcn_inputs
-from securefg.models.pseudo_graph import PseudoGraph, Search, projected
+from securefg.models.gcn import GcnShape, Operator, SumOf, gcn_inputs, run_gcn
+from securefg.models.pseudo_graph import PseudoGraph, Search, project_graph
 from securefg.models.training import GcnTrainer, Targets
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
@@ -59,30 +65,30 @@ class Client(Host):
         """Train on the own and the pseudo labels, over the complemented graph."""
         assert isinstance(request, Globals)
         weights, training = request.weights.to(self._device), self._training
-        features, adjacency = self._features, self._complemented(request)  # line 5
+        features, adjacency = self._features, self._complement_graph(request)  # line 5
         targets = [self._own_targets, *self._pseudo_targets(request)]
         trainer = GcnTrainer(self._shape, weights, training.lr, training.weight_decay)
         epochs, sampling = training.local_epochs, self._settings.sampling
-        dropout, dropping = self._settings.dropout, self._stream("dropout", turn)
+        dropout, dropping = self._settings.dropout, self._named_stream("dropout", turn)
         if len(self._node_ids) > sampling.above:  # line 7
             terms = adjacency.terms if isinstance(adjacency, SumOf) else (self._adjacency,)
-            streams = (self._stream("neighbors", turn), dropping)
+            streams = (self._named_stream("neighbors", turn), dropping)
             trainer.train_sampled(epochs, terms, features, targets, dropout, streams, sampling)
         else:
             trainer.train(epochs, adjacency, features, targets, dropout, dropping)
-        return self._update(trainer, adjacency, request)  # lines 6 and 8
+        return self._make_update(trainer, adjacency, request)  # lines 6 and 8
 
-    def _stream(self, name: str, turn: Turn) -> torch.Generator:
+    def _named_stream(self, name: str, turn: Turn) -> torch.Generator:
         names = (name, self._shard.client, turn.round)
         return torch_stream(self._seed, *names, device=str(self._device))
 
-    def _complemented(self, request: Globals) -> Operator:
+    def _complement_graph(self, request: Globals) -> Operator:
         """Return A_hat_k + beta D^-1/2 A^(k) D^-1/2 (equation 9), A being the pseudo graph."""
         pseudo, settings = request.graph, self._settings
         if pseudo is None:
             return self._adjacency
         pseudo = pseudo.to(self._device)
-        own = projected(pseudo, self._node_ids, settings.beta, settings.degree)
+        own = project_graph(pseudo, self._node_ids, settings.beta, settings.degree)
         return SumOf((self._adjacency, own))
 
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
@@ -93,13 +99,13 @@ class Client(Host):
         return [Targets.of(chosen, labels, self._settings.alpha, self._settings.loss)]
 
     @torch.no_grad()
-    def _update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
+    def _make_update(self, trainer: GcnTrainer, adjacency: Operator, request: Globals) -> Update:
         settings, trained = self._settings, trainer.vector()
         if settings.upload == "update":
             trained = trained - request.weights.to(self._device)
         predictions = embeddings = holds = None
         if settings.uploads_rows:
-            hidden, logits = gcn(trainer.weights, adjacency, self._features)
+            hidden, logits = run_gcn(trainer.weights, adjacency, self._features)
             outputs = logits if settings.embedding == "final" else hidden
             predictions = logits.softmax(-1) if settings.pseudo_labels else None
             embeddings = outputs if settings.pseudo_graph else None
@@ -107,12 +113,12 @@ class Client(Host):
         return Update(
             weights=trained[None],
             num_nodes=self._num_nodes if settings.is_weighted_by_nodes else None,
-            predictions=self._scattered(predictions, request.index_size),
-            embeddings=self._scattered(embeddings, request.index_size),
-            holds=self._scattered(holds, request.index_size),
+            predictions=self._scatter_rows(predictions, request.index_size),
+            embeddings=self._scatter_rows(embeddings, request.index_size),
+            holds=self._scatter_rows(holds, request.index_size),
         )
 
-    def _scattered(self, rows: Tensor | None, index_size: int) -> Tensor | None:
+    def _scatter_rows(self, rows: Tensor | None, index_size: int) -> Tensor | None:
         """Return the rows of the own nodes at their places in the global index."""
         if rows is None:
             return None
@@ -122,7 +128,9 @@ class Client(Host):
 
     def constants(self, num_nodes: int, turn: Turn) -> State:
         """Return which nodes the client holds, and how many."""
-        holds = self._scattered(torch.ones(len(self._node_ids), 1, device=self._device), num_nodes)
+        holds = self._scatter_rows(
+            torch.ones(len(self._node_ids), 1, device=self._device), num_nodes
+        )
         assert holds is not None
         return {"holds": holds, "num_nodes": self._num_nodes}
 
@@ -131,7 +139,7 @@ class Client(Host):
         """Return the global model's logits of the client's own nodes."""
         assert isinstance(release, Globals)
         weights = self._shape.split(release.weights.to(self._device))
-        return gcn(weights, self._complemented(release), self._features)[1].cpu()
+        return run_gcn(weights, self._complement_graph(release), self._features)[1].cpu()
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Return the scores of the local goal: the global model on the client's own nodes."""
@@ -152,7 +160,7 @@ class FedGLServer(Server):
         self._cohort = cohort
         shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
         weights = shape.initial(torch_stream(info.seed, "weights"))
-        self._globals = self._distributed({"weights": weights})  # line 1
+        self._globals = self._make_globals({"weights": weights})  # line 1
         self._recall: float | None = None
         if settings.pseudo_graph:
             sizes = (settings.num_neighbors, settings.exact_nodes, info.num_nodes)
@@ -170,24 +178,24 @@ class FedGLServer(Server):
             pseudo = self._pseudo_graph(replies, number)
             found["graph_counts"], found["graph_columns"] = pseudo.counts, pseudo.columns
             found["graph_values"] = pseudo.values
-        self._globals = self._distributed(found)  # line 16
+        self._globals = self._make_globals(found)  # line 16
         return self._globals
 
-    def _distributed(self, found: State) -> Globals:
+    def _make_globals(self, found: State) -> Globals:
         return Globals.made_of({"index_size": self._info.num_nodes, **found})
 
     def _pseudo_labels(self, replies: Replies[Update]) -> Tensor:
         """Fuse the predictions and return the confident ones (lines 12-13)."""
-        confidence, label = self._fused(replies, "predictions").max(-1)
+        confidence, label = self._fuse_field(replies, "predictions").max(-1)
         return torch.where(confidence > self._settings.threshold, label, -1).to(torch.int16)
 
     def _pseudo_graph(self, replies: Replies[Update], number: int) -> PseudoGraph:
         """Fuse the embeddings and connect the similar nodes (lines 14-15)."""
         seed = derive_seed(self._info.seed, "pseudo_graph", number)
-        found, self._recall = self._search.graph_of(self._fused(replies, "embeddings"), seed)
+        found, self._recall = self._search.graph_of(self._fuse_field(replies, "embeddings"), seed)
         return found.to("cpu")
 
-    def _fused(self, replies: Replies[Update], field: str) -> Tensor:
+    def _fuse_field(self, replies: Replies[Update], field: str) -> Tensor:
         """Return sum_k N_k / M x_k (11, 13). Renormalised, M counts a node's holders alone."""
         if self._settings.fusion == "paper":
             return replies.mean(field)
@@ -211,7 +219,7 @@ class FedGLServer(Server):
         known = dict(state)
         recall = known.pop("recall", None)
         self._recall = None if recall is None else float(recall)
-        self._globals = self._distributed(known)
+        self._globals = self._make_globals(known)
 
 
 def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:
@@ -227,10 +235,10 @@ METHOD = Method(
     settings=Settings,
     messages=(Globals, Update),
     replies={Globals: Update},
-    check=check,
+    check=check_request,
     release=Globals,
-    networks=networks,
-    planned=planned,
+    networks=list_networks,
+    planned=plan_releases,
     make_host=Client,
     make_server=FedGLServer,
     make_evaluator=global_goal,

@@ -22,7 +22,7 @@ from securefg.protocol.messages import Message, private, public, summable_rows
 from securefg.settings.execution import TrainingSettings
 
 
-def _added(
+def _added_graph(
     part: Literal["counts", "columns", "values"],
 ) -> Callable[[Settings], meanings.AddedGraph]:
     return lambda s: meanings.AddedGraph(part, scale=s.beta, degree=s.degree)
@@ -42,17 +42,17 @@ class Globals(Message, kind="fedgl.Globals"):
     )
     graph_counts: Tensor | None = public(
         "number of every node's neighbours in the pseudo graph",
-        means=_added("counts"),
+        means=_added_graph("counts"),
         bounds=lambda s, p: whole_numbers((p.num_nodes,), 0, p.num_nodes),
     )
     graph_columns: Tensor | None = public(
         "neighbours in the pseudo graph, node after node",
-        means=_added("columns"),
+        means=_added_graph("columns"),
         bounds=lambda s, p: whole_numbers((None,), 0, p.num_nodes - 1),
     )
     graph_values: Tensor | None = public(
         "weights of the pseudo graph's edges",
-        means=_added("values"),
+        means=_added_graph("values"),
         bounds=lambda s, p: reals((None,), 0.0, 1.0),
     )
     released: Tensor | None = summable_rows()
@@ -102,7 +102,7 @@ class Update(Message, kind="fedgl.Update"):
     )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the private fields that leave, and how often at most."""
@@ -128,13 +128,13 @@ def planned(
     return [release for release, is_sent in sent if is_sent]
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> meanings.Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> meanings.Networks:
     """Return the layout of the one network: a GCN of two layers."""
     shape = GcnShape(info.num_features, settings.hidden, info.num_classes)
     return {"network": gcn_layout(shape, settings.dropout)}
 
 
-def check(settings: Settings, public: PublicInfo, message: Message) -> None:
+def check_request(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request holds what the settings leave out, or no whole pseudo graph."""
     assert isinstance(message, Globals)
     sent = {"pseudo_labels": message.pseudo_labels, "pseudo_graph": (graph := message.graph)}

@@ -17,9 +17,9 @@ from securefg.foundation.errors import ConfigError
 from securefg.foundation.streams import torch_stream
 from securefg.methods.base import AveragingServer, Method
 from securefg.methods.fedmlp.settings import Settings
-from securefg.models.classifiers import mlp, mlp_shapes
+from securefg.models.classifiers import mlp_shapes, run_mlp
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
-from securefg.models.network import glorot, num_parameters, split
+from securefg.models.network import draw_glorot, num_parameters, split_vector
 from securefg.privacy.influence import NOTHING
 from securefg.privacy.private_training import (
     PrivateTraining,
@@ -60,7 +60,7 @@ def require_one_node_each(info: PublicInfo) -> None:
         )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the private field that leaves, and how often at most."""
@@ -70,7 +70,7 @@ def planned(
     if trained is not None:
         weights = [torch.zeros(shape) for shape in shapes]
         refuse_where_samples_share_neighbours(
-            f"{trained.key}: fedmlp", partial(mlp, weights), torch.zeros(8, info.num_features)
+            f"{trained.key}: fedmlp", partial(run_mlp, weights), torch.zeros(8, info.num_features)
         )
     numbers = num_parameters(shapes)
     return [
@@ -78,7 +78,7 @@ def planned(
     ]
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of ReLU(X W0) W1."""
     first, second = mlp_shapes(info.num_features, settings.hidden, info.num_classes)
     return {
@@ -124,7 +124,7 @@ class Users(Host):
                 vectors,
                 self._shapes,
                 own,
-                own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+                own.draw_batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
                 self._training.lr,
                 self._training.weight_decay,
             )
@@ -135,7 +135,7 @@ class Users(Host):
     ) -> Tensor:
         """Take steps on Poisson samples in place of batches, with noise in every step."""
         samples = Samples(own.inputs, own.labels)
-        weights = tuple(split(vectors, self._shapes))
+        weights = tuple(split_vector(vectors, self._shapes))
         done = private.train(weights, samples, mlp_loss, self._noise, turn.clients, turn.round)
         return torch.cat([w.flatten(1) for w in done], 1)
 
@@ -144,7 +144,9 @@ class Users(Host):
         """Return the scores of the global model on every client's own samples."""
         assert isinstance(release, Globals)
         samples = self._samples
-        logits = mlp(split(release.weights.to(self._device), self._shapes), samples.inputs)
+        logits = run_mlp(
+            split_vector(release.weights.to(self._device), self._shapes), samples.inputs
+        )
         return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
 
 
@@ -157,7 +159,7 @@ def make_server(
         info,
         training,
         cohort,
-        initial=glorot(shapes, torch_stream(info.seed, "weights")),
+        initial=draw_glorot(shapes, torch_stream(info.seed, "weights")),
         request=lambda weights: Globals(weights=weights),
         reply=Update,
         changes=settings.upload == "update",
@@ -170,8 +172,8 @@ METHOD = Method(
     settings=Settings,
     messages=(Globals, Update),
     release=Globals,
-    networks=networks,
-    planned=planned,
+    networks=list_networks,
+    planned=plan_releases,
     make_host=Users,
     make_server=make_server,
     batched=True,

@@ -33,12 +33,12 @@ from securefg.methods.gfl_appnp.messages import (
     SealedSums,
     Sums,
     Update,
-    check,
-    networks,
-    planned,
+    check_request,
+    list_networks,
+    plan_releases,
 )
 from securefg.methods.gfl_appnp.settings import Settings
-from securefg.models.appnp import heterogeneity, propagation_matrix
+from securefg.models.appnp import graph_heterogeneity, propagation_matrix
 from securefg.models.two_layer_mlp import (
     Layers,
     LocalSgd,
@@ -48,7 +48,7 @@ from securefg.models.two_layer_mlp import (
     compact_jacobian,
     each_by,
     mean_hidden,
-    mlp,
+    run_mlp,
 )
 from securefg.privacy.noise import SeededNoise
 from securefg.protocol.codec import Clients, Turn
@@ -113,25 +113,25 @@ class Users(Host):
         users = users.to(self._device)
         match request:
             case Globals():
-                return self._represent(request, users, turn)
+                return self._send_representations(request, users, turn)
             case Call():
-                hidden = self._hidden(self._begin(request, users))
+                hidden = self._hidden_layer(self._begin_round(request, users))
                 shares = request.shares.to(hidden)
                 return Parts(parts=shares[:, :, None] * hidden[:, None])
             case Sums() | SealedSums():
-                return self._note(request, users, turn)
+                return self._note_sums(request, users, turn)
             case _:
                 assert isinstance(request, Learn)
-                return self._learn(request, users, turn)
+                return self._learn_locally(request, users, turn)
 
     def _chosen_samples(self) -> Tensor:
         if self._settings.represent == "all" or self._labels.dim() == 1:
             return self._x
         return _equal_rows(self._x, self._trains)
 
-    def _represent(self, request: Globals, users: Tensor, turn: Turn) -> Representation:
+    def _send_representations(self, request: Globals, users: Tensor, turn: Turn) -> Representation:
         """Return the representations of every client, with labels or without (lines 8 to 10)."""
-        samples = self._begin(request, users)
+        samples = self._begin_round(request, users)
         assert self._layers is not None
         gates, mean = mean_hidden(self._layers.first, samples)
         jacobian = None
@@ -143,7 +143,7 @@ class Users(Host):
         hidden = each_by(mean[:, None], self._layers.second.T)[:, 0]
         return Representation(hidden=hidden, jacobian=jacobian)
 
-    def _begin(self, request: Globals | Call, users: Tensor) -> Tensor:
+    def _begin_round(self, request: Globals | Call, users: Tensor) -> Tensor:
         """Take the round's model. Return the samples that these clients represent by it."""
         self._layers = self._shape.split(request.weights.to(self._device))
         self._number = request.number
@@ -151,18 +151,18 @@ class Users(Host):
         everyone = len(users) == len(self._x)
         return self._represented if everyone else self._represented[users]
 
-    def _hidden(self, samples: Tensor) -> Tensor:
+    def _hidden_layer(self, samples: Tensor) -> Tensor:
         assert self._layers is not None
         _, mean = mean_hidden(self._layers.first, samples)
         return each_by(mean[:, None], self._layers.second.T)[:, 0]
 
-    def _note(self, request: Sums | SealedSums, users: Tensor, turn: Turn) -> Noted:
+    def _note_sums(self, request: Sums | SealedSums, users: Tensor, turn: Turn) -> Noted:
         self._context[users] = request.context.to(self._x)
         self._own[users] = request.own.to(self._x)
         self._told[users.cpu()] = True
         return Noted(number=turn.round)
 
-    def _learn(self, request: Learn, users: Tensor, turn: Turn) -> Update:
+    def _learn_locally(self, request: Learn, users: Tensor, turn: Turn) -> Update:
         """Take I steps of all clients with labels at once (lines 17 to 21), and return their
         models."""
         assert self._layers is not None
@@ -171,10 +171,10 @@ class Users(Host):
             slope = slope.to(self._x).view(len(users), self._shape.hidden, -1)
         inputs = _equal_rows(self._x[users], self._trains_on(users))
         around = Neighbourhood(self._own[users], self._context[users], slope)
-        samples = Samples(inputs, self._targets(users))
+        samples = Samples(inputs, self._make_targets(users))
         rate, decay = self._training.lr, self._training.weight_decay
         sgd = LocalSgd(self._layers, samples, around, rate, decay)
-        trained = sgd.run(self._batches(turn, inputs.shape[1]))
+        trained = sgd.run(self._draw_batches(turn, inputs.shape[1]))
         if self._settings.upload == "update":
             trained -= torch.cat([layer.flatten() for layer in self._layers])
         return Update(weights=trained)
@@ -183,12 +183,12 @@ class Users(Host):
         """Return which samples train: a labelled node's all, or those labelled for it."""
         return self._trains[users].expand(-1, self._x.shape[1])
 
-    def _targets(self, users: Tensor) -> Tensor:
+    def _make_targets(self, users: Tensor) -> Tensor:
         labels = self._labels[users].reshape(len(users), -1).expand(-1, self._x.shape[1])
         chosen = _equal_rows(labels[..., None], self._trains_on(users))[..., 0]
         return one_hot(chosen, self._shape.num_classes).to(self._x.dtype)
 
-    def _batches(self, turn: Turn, num_samples: int) -> Iterator[Tensor | None]:
+    def _draw_batches(self, turn: Turn, num_samples: int) -> Iterator[Tensor | None]:
         """Yield for every local step which samples each client takes, drawn without replacement."""
         size = self._settings.batch_size
         places = turn.clients.array()[:, None] * num_samples + np.arange(num_samples)
@@ -213,7 +213,7 @@ class Users(Host):
             return []
         users = self._told.nonzero().flatten().to(self._device)
         layers = self._shape.split(release.weights.to(self._device))
-        hidden = mlp(layers, self._x[users])
+        hidden = run_mlp(layers, self._x[users])
         if self._labels.dim() == 1 and self._settings.scored == "nodes":
             hidden = hidden.mean(1, keepdim=True)
         logits = self._own[users, None, None] * hidden + self._context[users, None]
@@ -269,7 +269,7 @@ class GflServer(Server):
         if self._settings.sums == "recipients":
             told, slope = self._pass_on(number), None
         else:
-            told, slope = self._form(model)
+            told, slope = self._form_sums(model)
         trainers = Clients.of(np.intersect1d(told.array(), self._trainers))
         updates = self._cohort.ask(Learn(slope=slope, number=number), Update, trainers)
         if updates.count:
@@ -277,17 +277,17 @@ class GflServer(Server):
             self._weights = mean + (self._weights if self._settings.upload == "update" else 0)
         return model
 
-    def _form(self, model: Globals) -> tuple[Clients, Tensor | None]:
+    def _form_sums(self, model: Globals) -> tuple[Clients, Tensor | None]:
         """Form the sums of all clients (lines 10 to 14). Return who took its own, and dC_k of those
         among them that train."""
         replies = require_replies(self._cohort.ask(model, Representation), model.number)
         present = torch.from_numpy(replies.clients.array()).to(self._info.device)
-        told = self._tell(replies.each("hidden"), present, replies.clients)
+        told = self._send_sums(replies.each("hidden"), present, replies.clients)
         if self._settings.jacobian == "none":
             return told, None
         rows = torch.from_numpy(np.intersect1d(told.array(), self._trainers))
         rows = rows.to(self._info.device)
-        return told, self.summed(replies.each("jacobian"), rows, present)  # line 13
+        return told, self.summed_values(replies.each("jacobian"), rows, present)  # line 13
 
     def _pass_on(self, number: int) -> Clients:
         """Return the same sums, formed under masks and opened by their recipients alone."""
@@ -297,13 +297,13 @@ class GflServer(Server):
         sums = SealedSums(context=replies.forward("parts")[present], own=self._own.cpu()[present])
         return self._cohort.ask(sums, Noted, replies.clients).clients
 
-    def _tell(self, hidden: Tensor, present: Tensor, clients: Clients) -> Clients:
+    def _send_sums(self, hidden: Tensor, present: Tensor, clients: Clients) -> Clients:
         """Send the sums (lines 12 and 14). Return who took its sum."""
-        context = self.summed(hidden, present, present)
+        context = self.summed_values(hidden, present, present)
         sums = Sums(context=context, own=self._own[present].cpu())
         return self._cohort.ask(sums, Noted, clients).clients
 
-    def summed(self, values: Tensor, recipients: Tensor, present: Tensor) -> Tensor:
+    def summed_values(self, values: Tensor, recipients: Tensor, present: Tensor) -> Tensor:
         """Return sum_{j != k} A_tilde_kj values_j for every recipient k, over those that
         replied."""
         weights = self._others[recipients][:, present]
@@ -312,7 +312,7 @@ class GflServer(Server):
     def facts(self) -> dict[str, float]:
         """Return how badly the graph is connected, lambda_max(B L^+)."""
         assert self._info.edge_index is not None
-        return {"lambda_max_BL": heterogeneity(self._info.edge_index, self._info.num_nodes)}
+        return {"lambda_max_BL": graph_heterogeneity(self._info.edge_index, self._info.num_nodes)}
 
     def state(self) -> State:
         """Return the averaged weights."""
@@ -335,10 +335,10 @@ METHOD = Method(
         SealedSums: Noted,
         Learn: Update,
     },
-    check=check,
+    check=check_request,
     release=Globals,
-    planned=planned,
-    networks=networks,
+    planned=plan_releases,
+    networks=list_networks,
     own_noise=own_noise,
     make_host=Users,
     make_server=GflServer,

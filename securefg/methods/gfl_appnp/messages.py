@@ -10,7 +10,7 @@ from securefg.methods.gfl_appnp.settings import Settings
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import (
     MlpShape,
-    mlp,
+    run_mlp,
 )
 from securefg.privacy.private_training import refuse_where_samples_share_neighbours
 from securefg.privacy.releases import PlannedRelease
@@ -33,7 +33,7 @@ from securefg.secagg.recipient_sums import MIN_CONTRIBUTORS
 from securefg.settings.execution import TrainingSettings
 
 
-def summed(settings: Settings, of: Meaning) -> GraphSums:
+def summed_over_graph(settings: Settings, of: Meaning) -> GraphSums:
     """Return the meaning of sums over the graph, by the operator of APPNP."""
     return GraphSums(of, GraphOperator("appnp", settings.teleport, settings.steps))
 
@@ -88,7 +88,7 @@ class Parts(Message, kind="gfl_appnp.Parts"):
     parts: Tensor = private(
         "recipients",
         "A_tilde_kj h_j for every client k",
-        means=lambda s: summed(s, NodeRows("hidden", "client", "network")),
+        means=lambda s: summed_over_graph(s, NodeRows("hidden", "client", "network")),
     )
 
 
@@ -97,7 +97,7 @@ class SealedSums(Message, kind="gfl_appnp.SealedSums"):
 
     context: Tensor = personal(
         "C_k, under the client's own pads",
-        means=lambda s: summed(s, NodeRows("hidden", "client", "network")),
+        means=lambda s: summed_over_graph(s, NodeRows("hidden", "client", "network")),
         opens="Parts.parts",
         bounds=_by_class,
     )
@@ -113,7 +113,7 @@ class Sums(Message, kind="gfl_appnp.Sums"):
 
     context: Tensor = personal(
         "C_k: the neighbours' representations, weighted by the graph",
-        means=lambda s: summed(s, NodeRows("hidden", "client", "network")),
+        means=lambda s: summed_over_graph(s, NodeRows("hidden", "client", "network")),
         bounds=_by_class,
     )
     own: Tensor = personal(
@@ -134,7 +134,7 @@ class Learn(Message, kind="gfl_appnp.Learn"):
 
     slope: Tensor | None = personal(
         "dC_k: the neighbours' Jacobians, weighted by the graph",
-        means=lambda s: summed(s, Jacobian(s.hidden)),
+        means=lambda s: summed_over_graph(s, Jacobian(s.hidden)),
         bounds=lambda s, p: reals(
             (MlpShape(p.num_features, s.hidden, p.num_classes).compact_size,)
         ),
@@ -152,7 +152,7 @@ class Update(Message, kind="gfl_appnp.Update"):
     )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return which private fields leave, and how often at most. Raise ConfigError for data that do
@@ -191,7 +191,7 @@ def planned(
     return [*releases, update]
 
 
-def check(settings: Settings, public: PublicInfo, message: Message) -> None:
+def check_request(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a request to train lacks the compensation, or has one that is not used."""
     if isinstance(message, Learn) and (message.slope is None) != (settings.jacobian == "none"):
         raise ProtocolError(
@@ -200,7 +200,7 @@ def check(settings: Settings, public: PublicInfo, message: Message) -> None:
         )
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of h = W2 ReLU(W1 x). The loss sees it mixed with the neighbours'."""
     hidden = settings.hidden
     first, second = (hidden, info.num_features), (info.num_classes, hidden)
@@ -226,7 +226,7 @@ def _refuse_private_training(
     layers = shape.split(matrix.new_zeros(shape.num_parameters))
 
     def logits(inputs: Tensor) -> Tensor:
-        return matrix @ mlp(layers, inputs[:, None])[:, 0]
+        return matrix @ run_mlp(layers, inputs[:, None])[:, 0]
 
     inputs = matrix.new_zeros(info.num_nodes, info.num_features)
     refuse_where_samples_share_neighbours(f"{key}: gfl_appnp", logits, inputs)

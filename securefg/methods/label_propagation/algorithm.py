@@ -13,12 +13,12 @@ from torch.nn.functional import one_hot
 
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State
 from securefg.foundation.errors import ProtocolError
-from securefg.methods.alone.algorithm import planned
+from securefg.methods.alone.algorithm import plan_releases
 from securefg.methods.base import Method
 from securefg.methods.label_propagation.settings import Settings
 from securefg.methods.nfedgnn.algorithm import NodeGoal
 from securefg.methods.nfedgnn.messages import Predictions
-from securefg.models.appnp import propagate
+from securefg.models.appnp import propagate_hidden
 from securefg.models.gcn import normalized_adjacency
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
@@ -49,7 +49,7 @@ class Propagator(Server):
         assert info.known_labels is not None
         known = known_rows(info.known_labels, info.num_classes).to(info.device)
         adjacency = normalized_adjacency(info.edge_index, info.num_nodes).to(info.device)
-        self._scores = propagate(adjacency, known, settings.teleport, settings.steps)
+        self._scores = propagate_hidden(adjacency, known, settings.teleport, settings.steps)
 
     def round(self, number: int) -> Predictions:
         """Release the scores, which follow from the graph and the known labels."""
@@ -75,7 +75,7 @@ METHOD = Method(
     settings=Settings,
     messages=(Predictions,),
     release=Predictions,
-    planned=planned,
+    planned=plan_releases,
     make_host=Silent,
     make_server=Propagator,
     make_evaluator=NodeGoal,

@@ -17,16 +17,16 @@ from securefg.methods.alone.algorithm import Done, Go
 from securefg.methods.base import Method
 from securefg.methods.fedmlp.algorithm import require_one_node_each
 from securefg.methods.mlps.settings import Settings
-from securefg.models.classifiers import mlp, mlp_shapes
+from securefg.models.classifiers import mlp_shapes, run_mlp
 from securefg.models.many_mlps import ClientSamples, local_sgd
-from securefg.models.network import glorot, split
+from securefg.models.network import draw_glorot, split_vector
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return nothing: no private field leaves."""
@@ -49,7 +49,7 @@ class Users(Host):
         graph = site.shards[0].graph
         self._shapes = mlp_shapes(graph.num_features, self._settings.hidden, graph.num_classes)
         streams = (torch_stream(site.seed, "weights", shard.client) for shard in site.shards)
-        drawn = torch.stack([glorot(self._shapes, stream) for stream in streams])
+        drawn = torch.stack([draw_glorot(self._shapes, stream) for stream in streams])
         self._weights = drawn.to(site.device)
         self._best = self._weights.clone()
         self._best_score = torch.full((len(drawn),), -torch.inf, device=site.device)
@@ -64,7 +64,7 @@ class Users(Host):
             self._weights[rows],
             self._shapes,
             own,
-            own.batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+            own.draw_batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
             self._training.lr,
             self._training.weight_decay,
         )
@@ -73,7 +73,7 @@ class Users(Host):
 
     def _keep_best(self) -> None:
         by_loss = self._training.monitor == "val_loss"
-        scores = self._scores(self._weights)
+        scores = self._score_users(self._weights)
         reached = torch.tensor(
             [-s.val_loss if by_loss else s.val_correct / max(s.val_count, 1) for s in scores],
             device=self._device,
@@ -84,14 +84,14 @@ class Users(Host):
         self._best_score = torch.where(better, reached, self._best_score)
 
     @torch.no_grad()
-    def _scores(self, weights: Tensor) -> list[LocalScore]:
+    def _score_users(self, weights: Tensor) -> list[LocalScore]:
         samples = self._samples
-        logits = mlp(split(weights, self._shapes), samples.inputs)
+        logits = run_mlp(split_vector(weights, self._shapes), samples.inputs)
         return score_clients(samples.clients.tolist(), logits, samples.labels, samples.masks)
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Score every user's best weights on its own samples."""
-        return self._scores(self._best)
+        return self._score_users(self._best)
 
     def state(self) -> State:
         """Return all users' weights, and the best that each has had."""
@@ -115,7 +115,7 @@ METHOD = Method(
     messages=(Go, Done),
     replies={Go: Done},
     release=Go,
-    planned=planned,
+    planned=plan_releases,
     make_host=Users,
     make_server=Clock,
     batched=True,

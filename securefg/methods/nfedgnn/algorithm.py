@@ -36,14 +36,14 @@ from securefg.methods.nfedgnn.messages import (
     Noted,
     Parts,
     Predictions,
-    check,
+    check_request,
     exposed_uploads,
-    networks,
-    planned,
+    list_networks,
+    plan_releases,
 )
 from securefg.methods.nfedgnn.settings import Settings
 from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
-from securefg.models.neighbourhoods import Neighbourhoods, spread
+from securefg.models.neighbourhoods import Neighbourhoods, spread_latents
 from securefg.models.optimizers import Adam
 from securefg.models.user_init import private_rows, shared_rows, shared_weights
 from securefg.models.user_weights import SparseFeatures, UserMatrices, UserRows
@@ -91,7 +91,7 @@ class Users(Host):
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Send latents or parts of sums, note neighbours, or learn from gradients."""
-        users = places(self._clients, turn).to(self._rows.weights.device)
+        users = asked_places(self._clients, turn).to(self._rows.weights.device)
         if isinstance(request, Call):  # line 5: x'_i = f_u(x_i)
             latents = self._rows.latents()
             whole = len(users) == len(latents)
@@ -100,15 +100,15 @@ class Users(Host):
             self._neighbours = {"whose": request.whose, "weight": request.weight}
             return Noted(number=turn.round)
         if isinstance(request, CallParts):
-            return Parts(parts=self._parts(users, request.num_nodes))
+            return Parts(parts=self._sum_parts(users, request.num_nodes))
         assert isinstance(request, Learn)  # lines 11 and 12: the user's own gradient and step
         self._rows.step(users, request.gradient.to(users.device))
         return Learnt(number=turn.round, weights=None)
 
-    def _parts(self, users: Tensor, num_nodes: int) -> Tensor:
+    def _sum_parts(self, users: Tensor, num_nodes: int) -> Tensor:
         latents = self._rows.latents()[users]
         whose, weight = (self._neighbours[name].to(users.device)[users] for name in NEIGHBOURS)
-        return spread(latents, whose, weight, num_nodes)
+        return spread_latents(latents, whose, weight, num_nodes)
 
     def state(self) -> State:
         """Return all users' weights, their optimizer's state and their neighbours."""
@@ -139,7 +139,7 @@ class AveragedUsers(Host):
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Send latents, or learn and send weights to be averaged."""
-        users = places(self._clients, turn).to(self._matrices.weights.device)
+        users = asked_places(self._clients, turn).to(self._matrices.weights.device)
         if isinstance(request, Call):
             if request.weights is not None:
                 self._matrices.take(users, request.weights.to(users.device))
@@ -157,7 +157,7 @@ class AveragedUsers(Host):
         self._matrices.restore(state)
 
 
-def places(clients: Ints, turn: Turn) -> Tensor:
+def asked_places(clients: Ints, turn: Turn) -> Tensor:
     """Return which users of a host were asked."""
     return torch.from_numpy(np.searchsorted(clients, turn.clients.array()))
 
@@ -214,8 +214,8 @@ class LatentServer(Server):
     def round(self, number: int) -> Predictions:
         """Gather latents, train the server's part, and send gradients back."""
         clients = participants(self._info, self._training, number)
-        replied = self._gather(number, clients)  # lines 4 to 7
-        gradient = self._learn(number)  # lines 8 and 9
+        replied = self._gather_latents(number, clients)  # lines 4 to 7
+        gradient = self._learn_step(number)  # lines 8 and 9
         users = torch.from_numpy(replied.array()).to(gradient.device)
         learnt = self._cohort.ask(Learn(gradient=gradient[users].cpu()), Learnt, replied)
         if self._settings.average and learnt.count:
@@ -223,7 +223,7 @@ class LatentServer(Server):
         with torch.no_grad():
             return Predictions(logits=self._network.logits(self._received).cpu())
 
-    def _gather(self, number: int, clients: Clients) -> Clients:
+    def _gather_latents(self, number: int, clients: Clients) -> Clients:
         """Bring `received` up to date. Return who took part."""
         if self._sums is not None:
             return self._gather_sums(self._sums, number, clients)
@@ -245,7 +245,7 @@ class LatentServer(Server):
         self._received = replies.sum("parts").to(self._received)
         return replies.clients
 
-    def _learn(self, number: int) -> Tensor:
+    def _learn_step(self, number: int) -> Tensor:
         """Take one step of the server's own weights. Return dL/dx' for all users."""
         received = self._received.clone().requires_grad_()
         stream = torch_stream(self._info.seed, "dropout", number, device=str(received.device))
@@ -307,10 +307,10 @@ METHOD = Method(
     settings=Settings,
     messages=(Call, Latents, Neighbours, Noted, CallParts, Parts, Learn, Learnt, Predictions),
     replies={Call: Latents, Neighbours: Noted, CallParts: Parts, Learn: Learnt},
-    check=check,
+    check=check_request,
     release=Predictions,
-    networks=networks,
-    planned=planned,
+    networks=list_networks,
+    planned=plan_releases,
     make_host=Users.of,
     make_server=LatentServer,
     make_evaluator=NodeGoal,

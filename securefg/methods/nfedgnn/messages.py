@@ -122,7 +122,7 @@ class Predictions(Message, kind="nfedgnn.Predictions"):
     )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the private fields that leave, and how often at most."""
@@ -136,14 +136,14 @@ def planned(
     return [latents, PlannedRelease(Learnt, "weights", rounds, numbers, steered=True)]
 
 
-def check(settings: Settings, public: PublicInfo, message: Message) -> None:
+def check_request(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where nodes and weights of a user's sums are not as many."""
     if isinstance(message, Neighbours):
         lengths = {"whose": message.whose.shape[1], "weight": message.weight.shape[1]}
         require_same(message.kind, lengths)
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of the users' own layer x W, which is alike for all at first if `init` is
     shared."""
     layer, width = "weight", settings.width

@@ -47,16 +47,21 @@ from securefg.methods.noisy_counts.features import (
     OwnRowToo,
     choose_share,
     describe_nodes,
+    feature_length,
+    feature_width,
     label_counts,
-    length,
     moved_counts,
     place_rows,
     sum_moments,
-    width,
 )
 from securefg.methods.noisy_counts.settings import Settings
-from securefg.methods.two_sums.features import class_sums, packed, refuse_samples, unpacked
-from securefg.models.discriminant import class_scores, discriminant
+from securefg.methods.two_sums.features import (
+    class_sums,
+    pack_moments,
+    refuse_samples,
+    unpack_moments,
+)
+from securefg.models.discriminant import class_scores, solve_discriminant
 from securefg.privacy.influence import NOTHING, Fixed, Influence
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, exactly, reals
@@ -78,15 +83,15 @@ OWN_ROW: Final = "a node's own row of the counts, and its own features in its ow
 # ---------------------------------------------------------------------------------------- messages
 
 
-def _projection(settings: Settings, public: PublicSizes) -> Bound:
+def _projection_bound(settings: Settings, public: PublicSizes) -> Bound:
     return reals((public.num_features, public.num_classes))
 
 
-def _counts(settings: Settings, public: PublicSizes) -> Bound:
+def _counts_bound(settings: Settings, public: PublicSizes) -> Bound:
     return reals((public.num_nodes, public.num_classes))
 
 
-def _stddev(settings: Settings, public: PublicSizes) -> Bound:
+def _stddev_bound(settings: Settings, public: PublicSizes) -> Bound:
     return reals((), 0.0)
 
 
@@ -119,9 +124,11 @@ class LabelCounts(Message, kind="noisy_counts.LabelCounts"):
 class AskMoments(Message, kind="noisy_counts.AskMoments"):
     """Asks for the third sum, with what was released so far."""
 
-    projection: Tensor = public("P: features to class scores", means=BY_CLASS, bounds=_projection)
-    counts: Tensor = public("released counts", means=COUNTS, bounds=_counts)
-    stddev: float = public("standard deviation of each released count", bounds=_stddev)
+    projection: Tensor = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection_bound
+    )
+    counts: Tensor = public("released counts", means=COUNTS, bounds=_counts_bound)
+    stddev: float = public("standard deviation of each released count", bounds=_stddev_bound)
 
 
 class Products(Message, kind="noisy_counts.Products"):
@@ -133,13 +140,15 @@ class Products(Message, kind="noisy_counts.Products"):
 class Model(Message, kind="noisy_counts.Model"):
     """All that a silo needs for predictions of its own nodes, which it may publish."""
 
-    projection: Tensor = public("P: features to class scores", means=BY_CLASS, bounds=_projection)
-    counts: Tensor = public("released counts", means=COUNTS, bounds=_counts)
-    stddev: float = public("standard deviation of each released count", bounds=_stddev)
+    projection: Tensor = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection_bound
+    )
+    counts: Tensor = public("released counts", means=COUNTS, bounds=_counts_bound)
+    stddev: float = public("standard deviation of each released count", bounds=_stddev_bound)
     weights: Tensor = public("linear head", means=Weights("head", change=False))
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the three sums, each once."""
@@ -149,7 +158,7 @@ def planned(
             "determine the model, and a second round would only spend epsilon"
         )
     require_all_clients("noisy_counts", training)
-    dim, k = width(info.num_classes), settings.links
+    dim, k = feature_width(info.num_classes), settings.links
     first, second, third = (1 / math.sqrt(share) for share in settings.shares)
     counts = Influence(
         moved=moved_counts,
@@ -212,10 +221,10 @@ class Silo(Host):
             return LabelCounts(counts=whole[None])
         assert isinstance(request, AskMoments)
         own = request.counts[self._shard.node_ids]
-        rows = self._rows(request.projection, own, request.stddev)
-        return Products(products=packed(sum_moments(self._graph, rows))[None])
+        rows = self._node_rows(request.projection, own, request.stddev)
+        return Products(products=pack_moments(sum_moments(self._graph, rows))[None])
 
-    def _rows(self, projection: Tensor, counts: Tensor, stddev: float) -> Tensor:
+    def _node_rows(self, projection: Tensor, counts: Tensor, stddev: float) -> Tensor:
         own = self._settings.own_features
         return describe_nodes(self._graph, projection, counts, stddev, own)
 
@@ -223,7 +232,7 @@ class Silo(Host):
         """Score the predictions that the silo may publish."""
         assert isinstance(release, Model)
         own = release.counts[self._shard.node_ids]
-        rows = self._rows(release.projection, own, release.stddev)
+        rows = self._node_rows(release.projection, own, release.stddev)
         logits = apply_head(rows, release.weights, self._graph.num_classes)
         graph = self._graph
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
@@ -259,9 +268,9 @@ class Solver(Server):
         request = AskMoments(projection=projection, counts=counts, stddev=spread)
         third = require_replies(self._cohort.ask(request, Products), number)
         stddev = self._cohort.noise_stddev(third, "products")
-        moments = unpacked(third.sum("products"), width(self._info.num_classes))
-        constant = CONSTANT / length()
-        weights, offsets = discriminant(moments, constant, stddev)
+        moments = unpack_moments(third.sum("products"), feature_width(self._info.num_classes))
+        constant = CONSTANT / feature_length()
+        weights, offsets = solve_discriminant(moments, constant, stddev)
         flat = torch.cat([weights.flatten(), offsets]).float()
         return Model(projection=projection, counts=counts, stddev=spread, weights=flat)
 
@@ -292,9 +301,9 @@ class Published(Evaluator):
         return apply_head(rows, release.weights, graph.num_classes)
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of the linear head."""
-    shape = (width(info.num_classes), info.num_classes)
+    shape = (feature_width(info.num_classes), info.num_classes)
     layers = (Layer("weights", shape), Layer("offsets", (info.num_classes,)))
     return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
 
@@ -315,8 +324,8 @@ METHOD = Method(
     messages=(AskSums, ClassSums, AskCounts, LabelCounts, AskMoments, Products, Model),
     replies={AskSums: ClassSums, AskCounts: LabelCounts, AskMoments: Products},
     release=Model,
-    planned=planned,
-    networks=networks,
+    planned=plan_releases,
+    networks=list_networks,
     make_host=Silo,
     make_server=Solver,
     make_evaluator=Published,

@@ -19,7 +19,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.methods.base import Outlook
 from securefg.methods.noisy_counts.settings import Settings
-from securefg.methods.two_sums.features import cut, known_labels, links_of, own_rows
+from securefg.methods.two_sums.features import cut_rows, known_labels, links_of, own_rows
 from securefg.models.discriminant import Moments
 
 OWN, COUNTS, CONSTANT = 0.3, 1.0, 0.3
@@ -33,12 +33,12 @@ FEW, MOST, FAR = 0.7, 0.88, 100.0
 Chosen on validation nodes of Cornell, seed 0."""
 
 
-def width(num_classes: int) -> int:
+def feature_width(num_classes: int) -> int:
     """Return the number of entries of phi: class scores, counts and a constant."""
     return 2 * num_classes + 1
 
 
-def length() -> float:
+def feature_length() -> float:
     """Return sqrt(a^2 + b^2 + c^2), so that no phi is longer than 1."""
     return math.hypot(OWN, COUNTS, CONSTANT)
 
@@ -46,7 +46,7 @@ def length() -> float:
 def label_counts(graph: Graph, links: int) -> Tensor:
     """Return c of every node, (n, C): a row has at most length k."""
     counts = torch.from_numpy(links_of(graph) @ known_labels(graph).numpy())
-    return links * cut(counts / links)
+    return links * cut_rows(counts / links)
 
 
 def place_rows(rows: Tensor, ids: Tensor, num_nodes: int) -> Tensor:
@@ -64,10 +64,10 @@ def describe_nodes(
     counts  the released counts of these nodes
     stddev  standard deviation of what was added to each count
     """
-    z = cut(own_rows(graph) @ projection.double()) * float(has_features)
-    h = cut(counts.double() / max(CLEAR * stddev, 1.0))
+    z = cut_rows(own_rows(graph) @ projection.double()) * float(has_features)
+    h = cut_rows(counts.double() / max(CLEAR * stddev, 1.0))
     constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
-    return torch.cat([OWN * z, COUNTS * h, constant], 1) / length()
+    return torch.cat([OWN * z, COUNTS * h, constant], 1) / feature_length()
 
 
 def sum_moments(graph: Graph, rows: Tensor) -> Moments:

@@ -61,17 +61,19 @@ class ClassSums(Message, kind="one_sum.ClassSums"):
     )
 
 
-def _projection(settings: Settings, public: PublicSizes) -> Bound:
+def _projection_bound(settings: Settings, public: PublicSizes) -> Bound:
     return reals((public.num_features, public.num_classes))
 
 
 class Model(Message, kind="one_sum.Model"):
     """A released model: P, with its weight in it."""
 
-    projection: Tensor = public("P: features to class scores", means=BY_CLASS, bounds=_projection)
+    projection: Tensor = public(
+        "P: features to class scores", means=BY_CLASS, bounds=_projection_bound
+    )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the sum, which leaves once."""
@@ -171,7 +173,7 @@ METHOD = Method(
     messages=(AskSum, ClassSums, Model),
     replies={AskSum: ClassSums},
     release=Model,
-    planned=planned,
+    planned=plan_releases,
     make_host=Client,
     make_server=SumServer,
     answers_shown=lambda settings: False,

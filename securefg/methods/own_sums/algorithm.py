@@ -10,20 +10,20 @@ from typing import Final
 
 from securefg.federation.evaluation import LocalScore
 from securefg.federation.roles import Host, Site
-from securefg.methods.alone.algorithm import Clock, Done, Go, planned
+from securefg.methods.alone.algorithm import Clock, Done, Go, plan_releases
 from securefg.methods.base import Method
 from securefg.methods.own_sums.settings import Settings
 from securefg.methods.two_sums.algorithm import best_of
 from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
-    length,
+    feature_length,
     moments_of,
     refuse_samples,
     rows_of,
     with_divisor,
 )
-from securefg.models.discriminant import class_scores, discriminant
+from securefg.models.discriminant import class_scores, solve_discriminant
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 
@@ -50,7 +50,9 @@ class Party(Host):
             projection = class_scores(class_sums(graph), 0.0, self._settings.encoding == "rates")
         rows = rows_of(graph, projection, self._settings)
         own = moments_of(graph, rows)
-        solved = (discriminant(own, CONSTANT / length(), 0.0, ridge) for ridge in RIDGES)
+        solved = (
+            solve_discriminant(own, CONSTANT / feature_length(), 0.0, ridge) for ridge in RIDGES
+        )
         return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]
 
 
@@ -61,7 +63,7 @@ METHOD = Method(
     messages=(Go, Done),
     replies={Go: Done},
     release=Go,
-    planned=planned,
+    planned=plan_releases,
     make_host=Party,
     make_server=Clock,
     answers_shown=lambda settings: False,

@@ -25,7 +25,7 @@ from securefg.federation.roles import Cohort, PublicInfo, Replies, Server, State
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.methods.base import ReplyTo, participants
 from securefg.methods.ppfl.settings import ExchangeSettings
-from securefg.models.procrustes import alignment_precision, mean_seen_by, rotated, rotation
+from securefg.models.procrustes import alignment_precision, find_rotation, mean_seen_by, rotate_rows
 from securefg.privacy.releases import Disclosure, PlannedRelease
 from securefg.protocol.bounds import PAST_ROUND, Bound, PublicSizes, reals, truths
 from securefg.protocol.codec import Clients
@@ -55,7 +55,7 @@ def _truth_per_node(settings: ExchangeSettings, public: PublicSizes) -> Bound:
     return truths((public.num_public,))
 
 
-def _rows(settings: ExchangeSettings) -> NodeRows:
+def _row_meaning(settings: ExchangeSettings) -> NodeRows:
     return NodeRows(settings.layer, "public", columns=settings.embedding_columns)
 
 
@@ -84,7 +84,7 @@ class Rows(Message, kind="public_rows.Rows"):
     """A set of rows of the public nodes, and how much each counts."""
 
     rows: Tensor = private(
-        "each", "embedding per public node", means=_rows, rows="node", summed_by=_SUMMED_BY
+        "each", "embedding per public node", means=_row_meaning, rows="node", summed_by=_SUMMED_BY
     )
     weights: Tensor | None = private(
         "each",
@@ -113,7 +113,10 @@ class RotatedRows(Message, kind="public_rows.RotatedRows"):
     """A set of rows in the common space, times how much each counts."""
 
     rows: Tensor = private(
-        "sum", "rotated embedding per public node, times its weight", means=_rows, rows="node"
+        "sum",
+        "rotated embedding per public node, times its weight",
+        means=_row_meaning,
+        rows="node",
     )
     weights: Tensor | None = private(
         "sum",
@@ -151,7 +154,7 @@ MESSAGES: Final = (
 )
 
 
-def replies() -> dict[type[Message], ReplyTo]:
+def list_replies() -> dict[type[Message], ReplyTo]:
     """Return the reply that every request brings: rows if the request asks for them."""
     return {
         Aligned: lambda request: Rows if request.upload else Trained,
@@ -159,7 +162,7 @@ def replies() -> dict[type[Message], ReplyTo]:
     }
 
 
-def check(settings: ExchangeSettings, public: PublicInfo, message: Message) -> None:
+def check_request(settings: ExchangeSettings, public: PublicInfo, message: Message) -> None:
     """Raise where a mean comes without the nodes that it is of."""
     if isinstance(message, Aligned) and (message.rows is None) != (message.known is None):
         raise ProtocolError(f"{message.kind}.known: found it with or without rows; expected both")
@@ -233,8 +236,8 @@ class ClientRows:
         if request.mean is None or request.known is None:
             return None
         mean = request.mean.to(own)
-        back = rotation(own[:, : self._dim], mean[:, : self._dim]).T
-        return torch.where(request.known.to(own.device)[:, None], rotated(mean, back), own)
+        back = find_rotation(own[:, : self._dim], mean[:, : self._dim]).T
+        return torch.where(request.known.to(own.device)[:, None], rotate_rows(mean, back), own)
 
     def reply(self, request: Message, own: Tensor) -> Message:
         """Return the rows that a request asks for, rotated where the mean is common."""
@@ -246,7 +249,7 @@ class ClientRows:
         if isinstance(request, Aligned):
             return Rows(rows=own[None], weights=None if weights is None else weights[None])
         target = self._start if request.mean is None else request.mean.to(own)
-        turned = rotated(own, rotation(own[:, : self._dim], target[:, : self._dim]))
+        turned = rotate_rows(own, find_rotation(own[:, : self._dim], target[:, : self._dim]))
         if weights is None:
             return RotatedRows(rows=turned[None], weights=None)
         return RotatedRows(rows=(weights * turned)[None], weights=weights[None])
@@ -292,14 +295,14 @@ class RowServer(Server):
         clients = participants(self._info, self._training, number)
         upload = number <= num_uploads(self._settings, self._training.rounds)
         if self._settings.alignment == "pairwise" or not self._settings.exchange:
-            self._pairwise(number, upload, clients)
+            self._note_pairwise(number, upload, clients)
         else:
-            self._reference(number, upload, clients)
+            self._note_reference(number, upload, clients)
         return Iteration(number=number, mean=self._held.get("mean"))
 
     # Pairwise: every client gets a mean of its own.
 
-    def _pairwise(self, number: int, upload: bool, clients: Clients) -> None:
+    def _note_pairwise(self, number: int, upload: bool, clients: Clients) -> None:
         rows = known = None
         if self._settings.exchange and bool(self._held["fresh"].any()):
             asked = clients.numbers()
@@ -328,7 +331,7 @@ class RowServer(Server):
 
     # Reference: one mean for all, of which the server sees only sums.
 
-    def _reference(self, number: int, upload: bool, clients: Clients) -> None:
+    def _note_reference(self, number: int, upload: bool, clients: Clients) -> None:
         request = Mean(
             number=number,
             upload=upload,
@@ -340,9 +343,9 @@ class RowServer(Server):
             require_replies(self._cohort.ask(request, Trained, clients), number)
             return
         replies = require_replies(self._cohort.ask(request, RotatedRows, clients), number)
-        self._held.update(self._mean(replies), made=torch.tensor(number))
+        self._held.update(self._mean_rows(replies), made=torch.tensor(number))
 
-    def _mean(self, replies: Replies[RotatedRows]) -> State:
+    def _mean_rows(self, replies: Replies[RotatedRows]) -> State:
         rows = replies.sum("rows")
         if self._settings.aggregation == "mean":
             known = torch.ones(len(rows), dtype=torch.bool)

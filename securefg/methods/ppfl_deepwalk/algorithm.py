@@ -26,9 +26,9 @@ from securefg.methods.ppfl.exchange import (
     Mean,
     RowServer,
     alignment_figures,
-    check,
+    check_request,
+    list_replies,
     planned_rows,
-    replies,
     rows_of,
 )
 from securefg.methods.ppfl_deepwalk.settings import Settings
@@ -48,7 +48,7 @@ from securefg.settings.execution import TrainingSettings
 # ------------------------------------------------------------------------------------- settings
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the rows that leave, and how often at most."""
@@ -84,23 +84,23 @@ class Client(Host):
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Take in the mean, walk, train, and reply with rows."""
-        self._substitute(request)
-        self._train(turn.round)
-        return self._rows.reply(request, self._own())
+        self._substitute_mean(request)
+        self._train_round(turn.round)
+        return self._rows.reply(request, self._own_rows())
 
-    def _own(self) -> Tensor:
+    def _own_rows(self) -> Tensor:
         """Return the client's rows of the public nodes (lines 4-5)."""
         rows = self._model.embedding[self._public]
         if self._settings.share == "model":
             rows = np.concatenate([rows, self._model.contexts[self._public]], 1)
         return torch.from_numpy(rows)
 
-    def _substitute(self, request: Message) -> None:
+    def _substitute_mean(self, request: Message) -> None:
         """Write the mean over the client's rows (lines 22-24). After a round that came to nothing,
         a mean written before comes again."""
         if isinstance(request, Mean) and request.made == self._written:
             return
-        rows = self._rows.received(request, self._own())
+        rows = self._rows.received(request, self._own_rows())
         if rows is not None:
             dim = self._settings.dim
             self._model.embedding[self._public] = rows[:, :dim].numpy()
@@ -108,7 +108,7 @@ class Client(Host):
                 self._model.contexts[self._public] = rows[:, dim:].numpy()
             self._written = request.made if isinstance(request, Mean) else 0
 
-    def _train(self, number: int) -> None:
+    def _train_round(self, number: int) -> None:
         """Train skip-gram over fresh walks (lines 3 and 25)."""
         stream = numpy_stream(self._seed, "walks", self._shard.client, number)
         settings, training = self._settings, self._training
@@ -122,7 +122,7 @@ class Client(Host):
     def measure(self, release: Message) -> list[LocalScore]:
         """Return the scores of a linear probe on the client's own nodes, with its public rows to be
         compared."""
-        return [self._score({})]
+        return [self._score_model({})]
 
     def measure_at_end(self, release: Message) -> list[LocalScore]:
         """Return the scores of MLP and SVC, on the embeddings as they stand after the last
@@ -130,11 +130,11 @@ class Client(Host):
         graph, embedding = self._shard.graph, torch.from_numpy(self._model.embedding)
         seed = derive_seed(self._seed, "scoring", self._shard.client)
         if self._settings.scoring == "cross_validation":
-            return [self._score(cross_validated_f1(embedding, graph.labels, 5, seed))]
+            return [self._score_model(cross_validated_f1(embedding, graph.labels, 5, seed))]
         parts = (graph.split.train, graph.split.test)
-        return [self._score(held_out_f1(embedding, graph.labels, *parts, seed))]
+        return [self._score_model(held_out_f1(embedding, graph.labels, *parts, seed))]
 
-    def _score(self, extra: dict[str, float]) -> LocalScore:
+    def _score_model(self, extra: dict[str, float]) -> LocalScore:
         graph, embedding = self._shard.graph, torch.from_numpy(self._model.embedding)
         logits = linear_probe(embedding, graph.labels, graph.split.train, graph.num_classes)
         score = score_locally(self._shard.client, logits, graph.labels, graph.split)
@@ -172,10 +172,10 @@ METHOD = Method(
     summary="public nodes at every client; their DeepWalk rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
-    replies=replies(),
-    check=check,
+    replies=list_replies(),
+    check=check_request,
     release=Iteration,
-    planned=planned,
+    planned=plan_releases,
     make_host=Client,
     make_server=DeepWalkServer,
     compare=alignment_figures,

@@ -24,9 +24,9 @@ from securefg.methods.ppfl.exchange import (
     Iteration,
     RowServer,
     alignment_figures,
-    check,
+    check_request,
+    list_replies,
     planned_rows,
-    replies,
     rows_of,
 )
 from securefg.methods.ppfl_gat.settings import Settings
@@ -38,7 +38,7 @@ from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the rows that leave, and how often at most."""
@@ -76,11 +76,11 @@ class Client(Host):
 
     def handle(self, request: Message, turn: Turn) -> Message:
         """Take in the mean, train, and reply with rows."""
-        self._learn(request, turn.round)
-        return self._rows.reply(request, self._hidden()[self._public])
+        self._learn_round(request, turn.round)
+        return self._rows.reply(request, self._hidden_rows()[self._public])
 
-    def _learn(self, request: Message, number: int) -> None:
-        towards = self._rows.received(request, self._hidden()[self._public])
+    def _learn_round(self, request: Message, number: int) -> None:
+        towards = self._rows.received(request, self._hidden_rows()[self._public])
         pull = None if towards is None else Pull(self._public, towards, self._settings.beta)
         stream = torch_stream(
             self._seed, "dropout", self._shard.client, number, device=str(self._device)
@@ -95,24 +95,24 @@ class Client(Host):
         )
 
     @torch.no_grad()
-    def _hidden(self) -> Tensor:
+    def _hidden_rows(self) -> Tensor:
         return self._network.hidden(self._trainer.weights)
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Return the scores of the GAT's own predictions on the client's nodes, with its public
         rows to be compared."""
-        return [self._score({})]
+        return [self._score_model({})]
 
     def measure_at_end(self, release: Message) -> list[LocalScore]:
         """Return the scores of MLP and SVC on the hidden rows, fitted to the training nodes, scored
         on the fold that nobody trained on."""
         graph, seed = self._shard.graph, derive_seed(self._seed, "scoring", self._shard.client)
         parts = (graph.split.train, graph.split.test)
-        return [self._score(held_out_f1(self._hidden(), graph.labels, *parts, seed))]
+        return [self._score_model(held_out_f1(self._hidden_rows(), graph.labels, *parts, seed))]
 
     @torch.no_grad()
-    def _score(self, extra: dict[str, float]) -> LocalScore:
-        graph, hidden = self._shard.graph, self._hidden()
+    def _score_model(self, extra: dict[str, float]) -> LocalScore:
+        graph, hidden = self._shard.graph, self._hidden_rows()
         logits = self._network.scores(hidden, self._trainer.weights)
         score = score_locally(self._shard.client, logits.cpu(), graph.labels, graph.split)
         return replace(score, extra=extra, rows=hidden[self._public].tolist())
@@ -143,10 +143,10 @@ METHOD = Method(
     summary="public nodes at every client; their hidden GAT rows are aligned (PPFL-GNN)",
     settings=Settings,
     messages=MESSAGES,
-    replies=replies(),
-    check=check,
+    replies=list_replies(),
+    check=check_request,
     release=Iteration,
-    planned=planned,
+    planned=plan_releases,
     make_host=Client,
     make_server=GatServer,
     compare=alignment_figures,

@@ -35,7 +35,7 @@ from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, St
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.pseudo_sums.settings import Settings
-from securefg.models.appnp import propagate
+from securefg.models.appnp import propagate_hidden
 from securefg.models.discriminant import PSEUDO_COUNT, class_scores
 from securefg.models.gcn import normalized_adjacency
 from securefg.privacy.influence import Fixed, Influence
@@ -95,7 +95,7 @@ class Model(Message, kind="pseudo_sums.Model"):
     )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the sum, to which every user contributes once in a round."""
@@ -154,12 +154,12 @@ class Users(Host):
     def _later_shares(self, projection: Tensor, users: Tensor) -> Tensor:
         """Return what users contribute by once they have a P."""
         if self._settings.later_rounds == "predictions":
-            return self._logits(projection, users).softmax(1)
+            return self._compute_logits(projection, users).softmax(1)
         guessed = (self._rows[users] @ projection.double()).softmax(1)
         residuals: Tensor = self._pseudo[users] - guessed
         return residuals
 
-    def _logits(self, projection: Tensor, users: Tensor) -> Tensor:
+    def _compute_logits(self, projection: Tensor, users: Tensor) -> Tensor:
         """Return log q_v + w P^T x_v."""
         scores = self._rows[users] @ projection.double()
         weighted: Tensor = self._settings.feature_weight * scores
@@ -168,7 +168,7 @@ class Users(Host):
     def measure(self, release: Message) -> list[LocalScore]:
         """Predict at home, every user for its own node."""
         assert isinstance(release, Model)
-        logits = self._logits(release.projection, torch.arange(len(self._rows)))
+        logits = self._compute_logits(release.projection, torch.arange(len(self._rows)))
         graphs = [shard.graph for shard in self._shards]
         labels = torch.stack([graph.labels for graph in graphs])
         split = type(graphs[0].split)(
@@ -201,12 +201,12 @@ def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     is_known = (info.known_labels >= 0)[:, None]
     known = one_hot(info.known_labels.clamp_min(0), info.num_classes).double() * is_known
     adjacency = normalized_adjacency(info.edge_index, info.num_nodes)
-    reached = propagate(adjacency, known.float(), settings.teleport, settings.steps).double()
-    shares = _shares(_shares(reached) ** settings.sharpness)
+    reached = propagate_hidden(adjacency, known.float(), settings.teleport, settings.steps).double()
+    shares = _to_shares(_to_shares(reached) ** settings.sharpness)
     return torch.where(is_known, known, shares)
 
 
-def _shares(scores: Tensor) -> Tensor:
+def _to_shares(scores: Tensor) -> Tensor:
     """Divide every row by its sum; equal shares where it is 0."""
     total = scores.sum(1, keepdim=True)
     return torch.where(total > LEAST, scores / total.clamp_min(LEAST), 1 / scores.shape[1])
@@ -231,13 +231,13 @@ class SumServer(Server):
         noise = self._cohort.noise_stddev(replies, "sums")
         sums = replies.sum("sums").double().reshape(self._shape)
         if self._settings.later_rounds == "residuals":
-            self._projection = self._improved(sums, noise)
+            self._projection = self._improve_projection(sums, noise)
         else:
             rates = self._settings.encoding == "rates"
             self._projection = class_scores(sums, noise, rates).float()
         return Model(projection=self._projection)
 
-    def _improved(self, sums: Tensor, noise: float) -> Tensor:
+    def _improve_projection(self, sums: Tensor, noise: float) -> Tensor:
         """Return P after a step along the sum, each feature at the rate that its total allows. The
         first sum holds the totals."""
         num_classes = sums.shape[1]
@@ -283,7 +283,7 @@ METHOD = Method(
     messages=(AskSums, ClassSums, Model),
     replies={AskSums: ClassSums},
     release=Model,
-    planned=planned,
+    planned=plan_releases,
     make_host=Users,
     make_server=SumServer,
     batched=True,

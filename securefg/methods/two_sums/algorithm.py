@@ -52,19 +52,19 @@ from securefg.methods.base import Method, Scene, Suit, require_all_clients
 from securefg.methods.two_sums.features import (
     CONSTANT,
     class_sums,
-    length,
+    feature_length,
+    feature_width,
     moments_of,
     moved_by_node,
     neighbour_moves,
-    packed,
+    pack_moments,
     refuse_samples,
     rows_of,
-    unpacked,
-    width,
+    unpack_moments,
     with_divisor,
 )
 from securefg.methods.two_sums.settings import Settings
-from securefg.models.discriminant import CLEAR, class_scores, head, is_clear
+from securefg.models.discriminant import CLEAR, class_scores, is_clear, solve_head
 from securefg.privacy.influence import NOTHING, Fixed, Influence
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import Bound, PublicSizes, reals
@@ -86,12 +86,12 @@ CLEARLY: Final = 2.0
 # ---------------------------------------------------------------------------------------- messages
 
 
-def _projection(settings: Settings, public: PublicSizes) -> Bound:
+def _projection_bound(settings: Settings, public: PublicSizes) -> Bound:
     return reals((public.num_features, public.num_classes))
 
 
-def _products(settings: Settings, public: PublicSizes) -> Bound:
-    dim = width(settings, public.num_features, public.num_classes)
+def _products_bound(settings: Settings, public: PublicSizes) -> Bound:
+    dim = feature_width(settings, public.num_features, public.num_classes)
     return reals((dim * (dim + 1) // 2 + dim * public.num_classes,))
 
 
@@ -116,7 +116,7 @@ class AskMoments(Message, kind="two_sums.AskMoments"):
     """A request for the second sum, over features that P maps."""
 
     projection: Tensor | None = public(
-        "P: features to class scores", means=BY_CLASS, bounds=_projection
+        "P: features to class scores", means=BY_CLASS, bounds=_projection_bound
     )
 
 
@@ -134,16 +134,16 @@ class Model(Message, kind="two_sums.Model"):
     """A released model. `noise` is the standard deviation on every entry of the products."""
 
     projection: Tensor | None = public(
-        "P: features to class scores", means=BY_CLASS, bounds=_projection
+        "P: features to class scores", means=BY_CLASS, bounds=_projection_bound
     )
-    products: Tensor = public("noisy moments", means=MOMENTS, bounds=_products)
+    products: Tensor = public("noisy moments", means=MOMENTS, bounds=_products_bound)
     weights: Tensor = public("linear head", means=Weights("head", change=False))
     noise: float = public(
         "standard deviation of the noise on the moments", bounds=lambda s, p: reals((), 0.0)
     )
 
 
-def check(settings: Settings, public: PublicInfo, message: Message) -> None:
+def check_request(settings: Settings, public: PublicInfo, message: Message) -> None:
     """Raise where a projection is missing, or none is wanted."""
     if isinstance(message, AskMoments | Model):
         has_one, needs_one = message.projection is not None, public.num_features > settings.narrow
@@ -175,7 +175,7 @@ def _refuse_link_columns(settings: Settings, info: PublicInfo) -> None:
         )
 
 
-def planned(
+def plan_releases(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
     """Return the one or two sums that leave, each once."""
@@ -186,7 +186,7 @@ def planned(
         )
     require_all_clients("two_sums", training)
     _refuse_link_columns(settings, info)
-    dim = width(settings, info.num_features, info.num_classes)
+    dim = feature_width(settings, info.num_features, info.num_classes)
     products = PlannedRelease(
         Products,
         "products",
@@ -249,7 +249,7 @@ class Client(Host):
             return ClassSums(sums=class_sums(self._graph)[None])
         assert isinstance(request, AskMoments)
         rows = rows_of(self._graph, request.projection, self._settings)
-        return Products(products=packed(moments_of(self._graph, rows))[None])
+        return Products(products=pack_moments(moments_of(self._graph, rows))[None])
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Return the scores at home, where the client's own data correct the common model.
@@ -265,11 +265,12 @@ class Client(Host):
             graph = self._graph
             return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
         own = moments_of(self._graph, rows)
-        common = unpacked(release.products, rows.shape[1])
-        constant = CONSTANT / length()
+        common = unpack_moments(release.products, rows.shape[1])
+        constant = CONSTANT / feature_length()
         clear = is_clear(common, constant, release.noise)
         solved = (
-            head(common.plus(own, weight), constant, release.noise, clear) for weight in OWN_WEIGHTS
+            solve_head(common.plus(own, weight), constant, release.noise, clear)
+            for weight in OWN_WEIGHTS
         )
         return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]
 
@@ -297,10 +298,10 @@ class Solver(Server):
         replies = require_replies(asked, number)
         noise = self._cohort.noise_stddev(replies, "products")
         products = replies.sum("products").float()
-        dim = width(self._settings, self._info.num_features, self._info.num_classes)
-        moments = unpacked(products, dim)
-        constant = CONSTANT / length()
-        weights, offsets = head(moments, constant, noise, is_clear(moments, constant, noise))
+        dim = feature_width(self._settings, self._info.num_features, self._info.num_classes)
+        moments = unpack_moments(products, dim)
+        constant = CONSTANT / feature_length()
+        weights, offsets = solve_head(moments, constant, noise, is_clear(moments, constant, noise))
         flat = torch.cat([weights.flatten(), offsets]).float()
         return Model(projection=projection, products=products, weights=flat, noise=noise)
 
@@ -335,9 +336,9 @@ class AtHome(Evaluator):
         return apply_head(release, rows_of(self._graph, release.projection, self._settings))
 
 
-def networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
+def list_networks(settings: Settings, info: PublicInfo, seed: int) -> Networks:
     """Return the layout of the linear head."""
-    dim = width(settings, info.num_features, info.num_classes)
+    dim = feature_width(settings, info.num_features, info.num_classes)
     layers = (Layer("weights", (dim, info.num_classes)), Layer("offsets", (info.num_classes,)))
     return {"head": Layout(layers, output=Matrix("weights", bias="offsets"))}
 
@@ -355,10 +356,10 @@ METHOD = Method(
     settings=Settings,
     messages=(AskSums, ClassSums, AskMoments, Products, Model),
     replies={AskSums: ClassSums, AskMoments: Products},
-    check=check,
+    check=check_request,
     release=Model,
-    planned=planned,
-    networks=networks,
+    planned=plan_releases,
+    networks=list_networks,
     make_host=Client,
     make_server=Solver,
     make_evaluator=AtHome,

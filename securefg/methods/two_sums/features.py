@@ -34,18 +34,18 @@ COARSE: Final = 3.0
 """Links over d0: where sums are clear of their noise, and where they are not."""
 
 
-def length() -> float:
+def feature_length() -> float:
     """Return sqrt(a^2 + b^2 + g^2 + c^2), so that no phi is longer than 1."""
     return math.hypot(OWN, LABELS, NEIGHBOURS, CONSTANT)
 
 
-def parts(settings: FeatureSettings) -> tuple[float, float]:
+def link_parts(settings: FeatureSettings) -> tuple[float, float]:
     """Return b and g, which are both 0 if links do not count. Sums over links have the length of
     both."""
     return (LABELS, NEIGHBOURS) if settings.reads_links else (0.0, 0.0)
 
 
-def width(settings: FeatureSettings, num_features: int, num_classes: int) -> int:
+def feature_width(settings: FeatureSettings, num_features: int, num_classes: int) -> int:
     """Return m, the count of numbers in phi."""
     own = num_features if num_features <= settings.narrow else num_classes
     return own + (num_classes + own if settings.graph else 0) + 1
@@ -76,7 +76,7 @@ def class_sums(graph: Graph) -> Tensor:
     return own_rows(graph).T @ known_labels(graph)
 
 
-def cut(rows: Tensor) -> Tensor:
+def cut_rows(rows: Tensor) -> Tensor:
     """Return the rows cut into the unit ball. No two rows get further apart by it."""
     inside: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp_min(1.0)
     return inside
@@ -99,18 +99,21 @@ def rows_of(graph: Graph, projection: Tensor | None, settings: FeatureSettings) 
     if projection is not None and settings.link_columns:
         raise ConfigError("method.link_columns: found a first sum; expected fewer features")
     own = own_rows(graph, settings.link_columns)
-    z = own if projection is None else cut(own @ projection.double())
+    z = own if projection is None else cut_rows(own @ projection.double())
     columns = [OWN * z]
     if settings.graph:
-        b, g = parts(settings)
+        b, g = link_parts(settings)
         sent = torch.cat([known_labels(graph), z], 1)
         met = torch.from_numpy(links_of(graph) @ sent.numpy()) / settings.divisor
-        columns += [b * cut(met[:, : graph.num_classes]), g * cut(met[:, graph.num_classes :])]
+        columns += [
+            b * cut_rows(met[:, : graph.num_classes]),
+            g * cut_rows(met[:, graph.num_classes :]),
+        ]
     if settings.link_columns:
         sums = graph.features[:, graph.num_features - settings.link_columns :].double()
-        columns.append(math.hypot(*parts(settings)) * cut(sums / settings.divisor))
+        columns.append(math.hypot(*link_parts(settings)) * cut_rows(sums / settings.divisor))
     constant = torch.full((graph.num_nodes, 1), CONSTANT, dtype=torch.float64)
-    return torch.cat([*columns, constant], 1) / length()
+    return torch.cat([*columns, constant], 1) / feature_length()
 
 
 def moments_of(graph: Graph, rows: Tensor) -> Moments:
@@ -119,7 +122,7 @@ def moments_of(graph: Graph, rows: Tensor) -> Moments:
     return Moments(rows[train].T @ rows[train], rows[train].T @ known_labels(graph)[train])
 
 
-def packed(moments: Moments) -> Tensor:
+def pack_moments(moments: Moments) -> Tensor:
     """Return one vector of the same length: the upper triangle, off the diagonal times sqrt 2, then
     B."""
     upper = torch.triu_indices(len(moments.second), len(moments.second))
@@ -127,7 +130,7 @@ def packed(moments: Moments) -> Tensor:
     return torch.cat([moments.second[upper[0], upper[1]] * once, moments.by_class.flatten()])
 
 
-def unpacked(vector: Tensor, dim: int) -> Moments:
+def unpack_moments(vector: Tensor, dim: int) -> Moments:
     """Return the moments that `packed` made a vector of."""
     upper = torch.triu_indices(dim, dim)
     once = torch.where(upper[0] == upper[1], 1.0, math.sqrt(2)).double()
@@ -149,7 +152,7 @@ def neighbour_moves(settings: FeatureSettings) -> float:
     """
     if not settings.reads_links:
         return 0.0
-    beta = math.hypot(*parts(settings)) / length()
+    beta = math.hypot(*link_parts(settings)) / feature_length()
     return beta / settings.divisor * math.sqrt(2 * (1 + beta**2) + 1)
 
 
@@ -166,10 +169,10 @@ def with_divisor(settings: S, outlook: Outlook) -> S:
     """Return the settings with d0 chosen, unless it is set or links do not count."""
     if not settings.reads_links or settings.scale is not None:
         return settings
-    return settings.with_divisor(_divisor(settings, outlook))
+    return settings.with_divisor(_choose_divisor(settings, outlook))
 
 
-def _divisor(settings: FeatureSettings, outlook: Outlook) -> Divisor:
+def _choose_divisor(settings: FeatureSettings, outlook: Outlook) -> Divisor:
     """Return d0 for these sizes, this number of links and this noise."""
     fine, coarse = (max(1.0, settings.links / share) for share in (FINE, COARSE))
     if outlook.num_training is None:

@@ -77,13 +77,13 @@ class DistributedDiscrete(NoisyUpload):
             return RoundingPlan(self.clip_l2, self.scale, dim, beta=0)
         return RoundingPlan(self.clip_l2, self.scale, dim)
 
-    def sensitivity(self, plan: RoundingPlan) -> float:
+    def noise_sensitivity(self, plan: RoundingPlan) -> float:
         """Return what the noise is sized for, in steps of the grid, rounding included."""
         if self.moved_l2 is not None:
-            return min(self.moved_steps(self.moved_l2, plan), self.widest(plan))
+            return min(self.moved_steps(self.moved_l2, plan), self.widest_distance(plan))
         return sensitivity_l2(plan.norm_bound, self.adjacency)
 
-    def widest(self, plan: RoundingPlan) -> float:
+    def widest_distance(self, plan: RoundingPlan) -> float:
         """Return the farthest that any two rounded values lie apart, in steps of the grid."""
         return 2 * plan.norm_bound
 
@@ -100,7 +100,7 @@ class DistributedDiscrete(NoisyUpload):
 
     def local_stddev(self, plan: RoundingPlan) -> float:
         """Return sigma of one client's noise, in steps of the grid."""
-        return self.noise_multiplier * self.sensitivity(plan) / math.sqrt(self.least_noises)
+        return self.noise_multiplier * self.noise_sensitivity(plan) / math.sqrt(self.least_noises)
 
     def law(self, shape: torch.Size) -> Law:
         """Return the law of the noise.
@@ -129,7 +129,7 @@ class DistributedDiscrete(NoisyUpload):
         """Return the noise of the sum over the moves of all holders, which add up in one vector."""
         rows = self.rows_moved(influence, num_rows)
         plan = self.plan_for(dim if self.per == "message" else dim // num_rows)
-        steps = self.widest(plan) * math.sqrt(rows)
+        steps = self.widest_distance(plan) * math.sqrt(rows)
         if influence.moved_l2 is not None:
             whole = replace(plan, dim=rows * plan.dim)
             steps = min(steps, self.moved_steps(influence.moved_l2, whole))
@@ -198,7 +198,7 @@ class DistributedDiscrete(NoisyUpload):
         grid: Grid,
     ) -> RingArray:
         """Return the clipped, rounded and noised values as ring elements, a row per client."""
-        return grid.ring.from_signed(_discrete(self, values, noise, clients, stream))
+        return grid.ring.from_signed(_discretise_values(self, values, noise, clients, stream))
 
     def redraw(
         self, shape: torch.Size, noise: NoiseSource, clients: Clients, stream: Stream
@@ -226,7 +226,7 @@ class DistributedDiscrete(NoisyUpload):
         )
 
 
-def _discrete(
+def _discretise_values(
     rule: DistributedDiscrete, values: Tensor, noise: NoiseSource, clients: Clients, stream: Stream
 ) -> NDArray[np.int64]:
     """Return every unit clipped, rounded to the grid, and given its share of the noise.
@@ -236,7 +236,7 @@ def _discrete(
     if not noise.protects and len(clients) > 1:
         numbers = clients.numbers()
         parts = [
-            _discrete(rule, values[i : i + 1], noise, Clients.of([n]), stream)
+            _discretise_values(rule, values[i : i + 1], noise, Clients.of([n]), stream)
             for i, n in enumerate(numbers)
         ]
         return np.concatenate(parts)
@@ -316,7 +316,7 @@ def round_rows(
     if plan.beta == 0:
         return whole.astype(np.int64)
     for _ in range(_MAX_TRIES):
-        above = np.flatnonzero(_norms(whole) > plan.norm_bound)
+        above = np.flatnonzero(_row_norms(whole) > plan.norm_bound)
         if not above.size:
             return whole.astype(np.int64)
         whole[above] = _round_once(scaled[above], rng)
@@ -328,7 +328,7 @@ def _round_once(scaled: NDArray[np.float64], rng: np.random.Generator) -> NDArra
     return floor + (rng.random(scaled.shape) < scaled - floor)
 
 
-def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _row_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     norms: NDArray[np.float64] = np.linalg.norm(rows, axis=1)
     return norms
 
@@ -337,7 +337,7 @@ def _require_clipped(scaled: NDArray[np.float64], plan: RoundingPlan) -> None:
     if scaled.ndim != 2 or scaled.shape[1] != plan.dim:
         raise PrivacyError(f"rows have shape {scaled.shape}, planned were (clients, {plan.dim})")
     # Written so that NaN, which compares false with everything, is refused too.
-    clipped = _norms(scaled) <= plan.clip_l2 * plan.scale * (1 + _SLACK)
+    clipped = _row_norms(scaled) <= plan.clip_l2 * plan.scale * (1 + _SLACK)
     if not clipped.all():
         raise PrivacyError(
             f"{np.count_nonzero(~clipped)} of {len(scaled)} rows are not clipped to the planned "

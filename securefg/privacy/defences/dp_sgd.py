@@ -84,7 +84,7 @@ class DpSgd(PrivateTraining):
     def adopt(cls, module: nn.Module) -> None:
         """Put a module into the state in which it trains. Raise ConfigError if a layer has no
         gradient for every sample."""
-        watch(module).remove_hooks()
+        watch_module(module).remove_hooks()
 
     @classmethod
     def refuse_module(
@@ -160,11 +160,11 @@ def train(
     """
     for step in range(plan.num_steps):
         clipped = clip_l2(per_sample_gradients(weights, samples, loss), plan.clip_l2, "row")
-        drawn = _drawn(plan, samples, noise, clients, (*name, "sample", step))
+        drawn = _draw_samples(plan, samples, noise, clients, (*name, "sample", step))
         total = torch.einsum("kn,knp->kp", drawn.to(clipped), clipped)
         normals = noise.normal(total.shape, clients, (*name, "noise", step)).to(total.device)
         total.add_(normals, alpha=plan.noise_multiplier * plan.clip_l2)
-        weights = _moved(weights, total, plan.lr / (plan.sampling * samples.num_samples))
+        weights = _move_weights(weights, total, plan.lr / (plan.sampling * samples.num_samples))
     return Trained(weights, plan)
 
 
@@ -184,7 +184,7 @@ def train_module(
     inputs       the first is (n, …), a row per sample; the others are passed on as they are
     num_samples  the public number by which steps are divided, at least n
     """
-    watched = watch(module)
+    watched = watch_module(module)
     rows = inputs[0].detach().requires_grad_()  # PyTorch warns of hooks below which nothing is
     rate = plan.lr / (plan.sampling * num_samples)
     for step in range(plan.num_steps):
@@ -198,13 +198,13 @@ def train_module(
         total = clipped[0][chosen].sum(0)
         normals = noise.normal(total[None].shape, clients, (*name, "noise", step))[0]
         total = total + plan.noise_multiplier * plan.clip_l2 * normals.to(total)
-        moved = parameters_to_vector(_trained(module)).detach()
-        vector_to_parameters(moved - (rate * total).to(moved.dtype), _trained(module))
+        moved = parameters_to_vector(_trained_parameters(module)).detach()
+        vector_to_parameters(moved - (rate * total).to(moved.dtype), _trained_parameters(module))
     watched.remove_hooks()
     _forget_gradients(module)
 
 
-def watch(module: nn.Module) -> Any:
+def watch_module(module: nn.Module) -> Any:
     """Return the module under Opacus' hooks, which give every sample's gradient. Raise
     `ConfigError` if they cannot.
 
@@ -227,7 +227,7 @@ def _grad_samples(module: nn.Module, count: int) -> Tensor:
     """Return (1, n, P): Opacus' gradients of every sample, all weights that are trained in one
     row."""
     parts = []
-    for parameter in _trained(module):
+    for parameter in _trained_parameters(module):
         found = getattr(parameter, "grad_sample", None)
         if found is None:  # no sample at all
             found = parameter.new_zeros(count, *parameter.shape)
@@ -235,7 +235,7 @@ def _grad_samples(module: nn.Module, count: int) -> Tensor:
     return torch.cat(parts, 1)[None]
 
 
-def _trained(module: nn.Module) -> list[nn.Parameter]:
+def _trained_parameters(module: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that are trained. A frozen parameter gets no noise and stays as it was
     sent."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -254,7 +254,7 @@ def per_sample_gradients(weights: Weights, samples: Samples, loss: SampleLoss) -
     return torch.cat([gradient.flatten(2) for gradient in gradients], dim=2)
 
 
-def _drawn(
+def _draw_samples(
     plan: TrainingPlan,
     samples: Samples,
     noise: NoiseSource,
@@ -267,7 +267,7 @@ def _drawn(
     return noise.normal(shape, clients, name) < float(ndtri(plan.sampling))
 
 
-def _moved(weights: Weights, direction: Tensor, rate: float) -> Weights:
+def _move_weights(weights: Weights, direction: Tensor, rate: float) -> Weights:
     """Return every client's weights, moved against its direction, (K, P)."""
     parts = torch.split(direction, [w[0].numel() for w in weights], dim=1)
     return tuple(
@@ -288,7 +288,7 @@ def refuse_where_gradients_are_not_the_samples(
     """
     rows = inputs[0]
     labels = torch.arange(len(rows), device=rows.device) % num_classes
-    watched = watch(module)
+    watched = watch_module(module)
     try:
         watched.zero_grad()
         logits = watched(rows.detach().clone().requires_grad_(), *inputs[1:])
@@ -299,7 +299,7 @@ def refuse_where_gradients_are_not_the_samples(
     finally:
         watched.remove_hooks()
         _forget_gradients(module)
-    own = _trained(module)
+    own = _trained_parameters(module)
     for i in torch.linspace(0, len(rows) - 1, min(8, len(rows))).long().tolist():
         loss = cross_entropy(module(rows[i : i + 1], *inputs[1:]), labels[i : i + 1])
         alone = torch.autograd.grad(loss, own, allow_unused=True, materialize_grads=True)

@@ -89,19 +89,19 @@ class Scale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
+def axis_ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
     """Return multiples of 1, 2 or 5 times a power of ten that cover [low, high], about `wanted`
     many."""
     if high <= low:
         pad = abs(low) / 2 or 0.5
         low, high = low - pad if low < 0 or not whole else low, high + pad
-    step = _step((high - low) / max(wanted - 1, 1))
+    step = _round_step((high - low) / max(wanted - 1, 1))
     step = max(step, 1.0) if whole else step
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(index * step, 12) for index in range(first, last + 1)]
 
 
-def _step(rough: float) -> float:
+def _round_step(rough: float) -> float:
     power = 10.0 ** math.floor(math.log10(rough))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.75)
 
@@ -111,7 +111,7 @@ def text_width(texts: list[str]) -> float:
     return CHARACTER * max((len(text) for text in texts), default=0)
 
 
-def every(count: int, room: float, needed: float) -> int:
+def label_interval(count: int, room: float, needed: float) -> int:
     """Return n so that labels at every n-th of `count` places, `needed` pixels each, fit in
     `room`."""
     return max(1, math.ceil(count * needed / room)) if count else 1
@@ -163,7 +163,7 @@ def linear_axis(
     room = ROOM * (max(known) - min(known))
     room = room or abs(known[0]) / 2 or 0.5  # around a single value
     low, high = max(min(known) - room, bounds[0]), min(max(known) + room, bounds[1])
-    marks = ticks(low, high)
+    marks = axis_ticks(low, high)
     scale = Scale(marks[0], marks[-1], start, end)
     return Axis(scale, tuple((mark, text(mark)) for mark in marks), start=start, end=end)
 
@@ -185,7 +185,7 @@ def log_axis(
     towards = math.copysign(1.0, end - start)
     inner_start = start + towards * APART if zero else start
     inner_end = end - towards * APART if infinite else end
-    chosen = list(marks) if marks is not None else decades(min(finite), max(finite))
+    chosen = list(marks) if marks is not None else axis_decades(min(finite), max(finite))
     low, high = min([*finite, *chosen]), max([*finite, *chosen])
     pad = 0.06 * (math.log10(high / low) or 1.0)
     scale = Scale(math.log10(low) - pad, math.log10(high) + pad, inner_start, inner_end)
@@ -199,7 +199,7 @@ def log_axis(
     return Axis(scale, tuple(written), True, start, end, tuple(breaks))
 
 
-def decades(low: float, high: float) -> list[float]:
+def axis_decades(low: float, high: float) -> list[float]:
     """Return 1, 2 and 5 times powers of ten around [low, high], or powers alone if those are
     many."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
@@ -223,12 +223,14 @@ def _that_fit(values: list[float], axis: Axis, text: Callable[[float], str]) -> 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
     """Return `<tag …>children</tag>`. Text and attributes are escaped. `class_` and `text_anchor`
     become `class` and `text-anchor`."""
-    written = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
+    written = "".join(
+        f' {_attribute_name(key)}="{_attribute_value(value)}"' for key, value in attributes.items()
+    )
     inside = "".join(escape(child) for child in children)
     return Markup(f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>")
 
 
-def canvas(
+def draw_canvas(
     height: float, label: str, parts: Iterable[Markup], width: float = WIDTH, role: str = "img"
 ) -> Markup:
     """Return the drawing as a whole. `label` is what a screen reader says of it.
@@ -244,16 +246,16 @@ def coordinate(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def title(text: str) -> Markup:
+def make_tooltip(text: str) -> Markup:
     """Return a tooltip."""
     return element("title", text)
 
 
-def _name(key: str) -> str:
+def _attribute_name(key: str) -> str:
     return key.rstrip("_") if key in ("class_", "viewBox") else key.replace("_", "-")
 
 
-def _value(value: str | float) -> Markup:
+def _attribute_value(value: str | float) -> Markup:
     return escape(value if isinstance(value, str) else coordinate(value))
 
 
@@ -262,12 +264,12 @@ SAMPLE_WIDTH, LETTER_WIDTH, LEGEND_GAP = 27, 5.9, 14
 _OPENING = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
-def standalone(figure: Figure) -> str:
+def standalone_svg(figure: Figure) -> str:
     """Return the drawing at its own size. A legend that is too wide goes on below itself."""
     found = _OPENING.match(figure.svg)
-    assert found is not None, "canvas() begins with the size"
+    assert found is not None, "draw_canvas() begins with the size"
     width, height = float(found[1]), float(found[2])
-    legend = list(_placed(figure.legend, width))
+    legend = list(_place_entries(figure.legend, width))
     top = max((y for _, y, _ in legend), default=TITLE_HEIGHT - LINE_HEIGHT) + LINE_HEIGHT / 2
     sized = f'<svg width="{width:g}" height="{height:g}" {figure.svg.removeprefix("<svg ")}'
     return render_page(
@@ -281,7 +283,7 @@ def standalone(figure: Figure) -> str:
     )
 
 
-def _placed(
+def _place_entries(
     entries: tuple[LegendEntry, ...], width: float
 ) -> Iterator[tuple[float, float, LegendEntry]]:
     x, y = float(MARGIN), float(TITLE_HEIGHT + LINE_HEIGHT / 2)

@@ -18,13 +18,13 @@ from securefg.reports.figures.canvas import (
     Figure,
     LegendEntry,
     Scale,
-    canvas,
+    axis_ticks,
     coordinate,
+    draw_canvas,
     element,
-    every,
+    label_interval,
+    make_tooltip,
     text_width,
-    ticks,
-    title,
 )
 
 HEIGHT, TOP, BOTTOM, RIGHT = 236.0, 24.0, 34.0, 14.0
@@ -67,19 +67,19 @@ def draw_lines(chart: LineChart) -> Markup:
     """Draw the series over their rounds as SVG."""
     known = [v for s in chart.series for v in s.values if v is not None]
     low = 0.0 if chart.from_zero or not known else min(known)
-    marks = ticks(low, max(known, default=1.0))
+    marks = axis_ticks(low, max(known, default=1.0))
     left = 10 + text_width([chart.text(mark) for mark in marks])
     x = Scale(chart.rounds[0], chart.rounds[-1], left, WIDTH - RIGHT)
     y = Scale(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
     parts = [
         *_y_axis(marks, chart.text, y, left),
         *_x_axis(chart.rounds, x),
-        *_best(chart, x),
-        *(mark for series in chart.series for mark in _line(chart, series, x, y)),
-        *_drops(chart, x),
-        *_tooltips(chart, x),
+        *_draw_best(chart, x),
+        *(mark for series in chart.series for mark in _draw_line(chart, series, x, y)),
+        *_draw_drops(chart, x),
+        *_draw_tooltips(chart, x),
     ]
-    return canvas(HEIGHT, chart.label, parts)
+    return draw_canvas(HEIGHT, chart.label, parts)
 
 
 def _y_axis(
@@ -92,7 +92,7 @@ def _y_axis(
 
 def _x_axis(rounds: tuple[int, ...], x: Scale) -> Iterator[Markup]:
     step = (rounds[-1] - rounds[0]) / 12
-    marks = ticks(rounds[0], rounds[-1], 6, whole=True)
+    marks = axis_ticks(rounds[0], rounds[-1], 6, whole=True)
     for mark in [rounds[0], *(m for m in marks if rounds[0] + step < m <= rounds[-1])]:
         place = HEIGHT - BOTTOM + 16
         yield element("text", f"{mark:,.0f}", x=x(mark), y=place, text_anchor="middle")
@@ -100,7 +100,7 @@ def _x_axis(rounds: tuple[int, ...], x: Scale) -> Iterator[Markup]:
     yield element("text", "round", class_="axis", x=middle, y=HEIGHT - 3, text_anchor="middle")
 
 
-def _best(chart: LineChart, x: Scale) -> Iterator[Markup]:
+def _draw_best(chart: LineChart, x: Scale) -> Iterator[Markup]:
     if chart.best is None or chart.best not in chart.rounds:
         return
     place, late = x(chart.best), x(chart.best) > (x.start + x.end) / 2
@@ -115,8 +115,8 @@ def _best(chart: LineChart, x: Scale) -> Iterator[Markup]:
     )
 
 
-def _line(chart: LineChart, series: Series, x: Scale, y: Scale) -> Iterator[Markup]:
-    for run in _unbroken(chart.rounds, series.values):
+def _draw_line(chart: LineChart, series: Series, x: Scale, y: Scale) -> Iterator[Markup]:
+    for run in _unbroken_runs(chart.rounds, series.values):
         if len(run) == 1:
             (round_, value) = run[0]
             yield element("circle", class_=f"dot {series.style}", cx=x(round_), cy=y(value), r=3.5)
@@ -129,7 +129,7 @@ def _line(chart: LineChart, series: Series, x: Scale, y: Scale) -> Iterator[Mark
         yield element("circle", class_=f"dot {series.style}", cx=place, cy=y(at_best), r=3.5)
 
 
-def _unbroken(
+def _unbroken_runs(
     rounds: tuple[int, ...], values: tuple[float | None, ...]
 ) -> Iterator[list[tuple[int, float]]]:
     run: list[tuple[int, float]] = []
@@ -143,7 +143,7 @@ def _unbroken(
         yield run
 
 
-def _drops(chart: LineChart, x: Scale) -> Iterator[Markup]:
+def _draw_drops(chart: LineChart, x: Scale) -> Iterator[Markup]:
     """Yield crosses on the lower edge."""
     base = HEIGHT - BOTTOM
     strokes = [
@@ -153,7 +153,7 @@ def _drops(chart: LineChart, x: Scale) -> Iterator[Markup]:
         yield element("path", class_="drop", d="".join(strokes))
 
 
-def _tooltips(chart: LineChart, x: Scale) -> Iterator[Markup]:
+def _draw_tooltips(chart: LineChart, x: Scale) -> Iterator[Markup]:
     """Yield invisible columns, each with the numbers of its round."""
     stride = -(-len(chart.rounds) // MAX_TOOLTIPS)
     chosen = sorted({*range(0, len(chart.rounds), stride), len(chart.rounds) - 1})
@@ -162,7 +162,7 @@ def _tooltips(chart: LineChart, x: Scale) -> Iterator[Markup]:
     for index, (low, high) in zip(chosen, pairwise(edges), strict=True):
         yield element(
             "rect",
-            title(_round_tip(chart, index)),
+            make_tooltip(_round_tip(chart, index)),
             class_="hit",
             x=low,
             y=TOP,
@@ -183,7 +183,7 @@ def _round_tip(chart: LineChart, index: int) -> str:
 LABEL_HEIGHT = 13.0
 
 
-def _whole(value: float) -> str:
+def _whole_text(value: float) -> str:
     return number(round(value))
 
 
@@ -205,7 +205,7 @@ class BarChart:
     parts: tuple[str, ...]
     row_word: str = "client"
     axis: str = ""
-    text: Callable[[float], str] = _whole
+    text: Callable[[float], str] = _whole_text
 
 
 def draw_bars(chart: BarChart) -> Markup:
@@ -217,13 +217,13 @@ def draw_bars(chart: BarChart) -> Markup:
     x = Scale(0, max(totals, default=0) or 1, left, right)
     top = 18.0 if chart.axis else 4.0
     parts = [element("text", chart.axis, class_="axis", x=0, y=11)] if chart.axis else []
-    step = every(len(chart.rows), pitch * len(chart.rows), LABEL_HEIGHT)
+    step = label_interval(len(chart.rows), pitch * len(chart.rows), LABEL_HEIGHT)
     for index, row in enumerate(chart.rows):
-        parts += _row(chart, row, x, top + index * pitch, pitch, index % step == 0)
-    return canvas(top + pitch * len(chart.rows) + 4, chart.label, parts)
+        parts += _draw_row(chart, row, x, top + index * pitch, pitch, index % step == 0)
+    return draw_canvas(top + pitch * len(chart.rows) + 4, chart.label, parts)
 
 
-def _row(
+def _draw_row(
     chart: BarChart, row: Row, x: Scale, top: float, pitch: float, labelled: bool
 ) -> Iterator[Markup]:
     thickness, middle = pitch * 0.7, top + pitch / 2 + 4
@@ -231,7 +231,7 @@ def _row(
         yield element("text", row.label, x=x.start - 6, y=middle, text_anchor="end")
     if pitch >= LABEL_HEIGHT:
         yield element("text", chart.text(sum(row.values)), x=x(sum(row.values)) + 5, y=middle)
-    bars, before = [title(_row_tip(chart, row))], 0.0
+    bars, before = [make_tooltip(_row_tip(chart, row))], 0.0
     for colour, value in enumerate(row.values, 1):
         width = x(before + value) - x(before)
         if value:
@@ -284,35 +284,35 @@ def draw_heat_map(chart: HeatMap) -> Markup:
     y = Scale(0, len(chart.rows), MAP_TOP, MAP_TOP + height * len(chart.rows))
     parts = [
         element("text", chart.axis, class_="axis", x=left, y=11),
-        *_labels(chart, x, y),
-        *_levels(chart, x, y),
-        *(_cell_texts(chart, x, y) if _fits(chart, width, height) else ()),
-        *(_cell_tips(chart, x, y) if _cells(chart) <= MAX_CELL_TIPS else ()),
+        *_draw_labels(chart, x, y),
+        *_draw_levels(chart, x, y),
+        *(_cell_texts(chart, x, y) if _label_fits(chart, width, height) else ()),
+        *(_cell_tips(chart, x, y) if _count_cells(chart) <= MAX_CELL_TIPS else ()),
     ]
-    return canvas(y.end + 2, chart.label, parts)
+    return draw_canvas(y.end + 2, chart.label, parts)
 
 
-def _cells(chart: HeatMap) -> int:
+def _count_cells(chart: HeatMap) -> int:
     return len(chart.rows) * len(chart.columns)
 
 
-def _fits(chart: HeatMap, width: float, height: float) -> bool:
+def _label_fits(chart: HeatMap, width: float, height: float) -> bool:
     longest = max(len(number(value)) for row in chart.values for value in row)
     return height >= LABEL_HEIGHT + 3 and width >= longest * CHARACTER + 4
 
 
-def _labels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
+def _draw_labels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
     needed = text_width(list(chart.columns)) + 6
-    step = every(len(chart.columns), x.end - x.start, needed)
+    step = label_interval(len(chart.columns), x.end - x.start, needed)
     for index in range(0, len(chart.columns), step):
         yield element("text", chart.columns[index], x=x(index + 0.5), y=27, text_anchor="middle")
-    step = every(len(chart.rows), y.end - y.start, LABEL_HEIGHT)
+    step = label_interval(len(chart.rows), y.end - y.start, LABEL_HEIGHT)
     for index in range(0, len(chart.rows), step):
         place = y(index + 0.5) + 4
         yield element("text", chart.rows[index], x=x.start - 6, y=place, text_anchor="end")
 
 
-def _levels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
+def _draw_levels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
     """Yield one path for all cells of a shade, so that thousands of cells stay a small file."""
     largest = max(share for row in chart.shares for share in row) or 1.0
     by_level: dict[int, list[_Place]] = {}
@@ -321,12 +321,12 @@ def _levels(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
             by_level.setdefault(round(share / largest * LEVELS), []).append((i, j))
     gap = 1.0 if len(chart.columns) <= 24 else 0.0
     for level, cells in sorted(by_level.items()):
-        strokes = "".join(_square(i, j, x, y, gap) for i, j in cells)
+        strokes = "".join(_square_path(i, j, x, y, gap) for i, j in cells)
         opacity = f"{0.04 + (STRONGEST - 0.04) * level / LEVELS:.3f}"
         yield element("path", class_="heat", fill_opacity=opacity, d=strokes)
 
 
-def _square(i: int, j: int, x: Scale, y: Scale, gap: float) -> str:
+def _square_path(i: int, j: int, x: Scale, y: Scale, gap: float) -> str:
     across, down = coordinate(x(j + 1) - x(j) - gap), coordinate(y(i + 1) - y(i) - gap)
     return f"M{coordinate(x(j))} {coordinate(y(i))}h{across}v{down}h-{across}z"
 
@@ -343,7 +343,7 @@ def _cell_tips(chart: HeatMap, x: Scale, y: Scale) -> Iterator[Markup]:
         for j, value in enumerate(row):
             text = f"{chart.row_word} {chart.rows[i]}, {chart.axis} {chart.columns[j]}: {value:,}"
             place = {"x": x(j), "y": y(i), "width": x(1) - x(0), "height": y(1) - y(0)}
-            yield element("rect", title(text), class_="hit", **place)
+            yield element("rect", make_tooltip(text), class_="hit", **place)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

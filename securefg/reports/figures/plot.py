@@ -13,13 +13,13 @@ from markupsafe import Markup
 from securefg.reports.figures.canvas import (
     WIDTH,
     Axis,
-    canvas,
     coordinate,
+    draw_canvas,
     element,
     linear_axis,
     log_axis,
+    make_tooltip,
     text_width,
-    title,
 )
 
 TOP, BOTTOM, RIGHT = 12.0, 40.0, 14.0
@@ -125,26 +125,26 @@ class Frame:
 
 def draw_plot(plot: Plot, width: float = WIDTH, height: float = 250.0) -> Markup:
     """Draw a plot of this size as SVG."""
-    frame = _frame(plot, width, height)
+    frame = _make_frame(plot, width, height)
     parts = [
-        *_band(plot, frame),
-        *_grid(plot, frame),
-        *_diagonal(plot, frame),
+        *_draw_band(plot, frame),
+        *_draw_grid(plot, frame),
+        *_draw_diagonal(plot, frame),
         *_guide_lines(plot, frame),
-        *_front(plot, frame),
+        *_draw_front(plot, frame),
     ]
-    aside = ASIDE * _crowd(plot)
+    aside = ASIDE * _crowd_shift(plot)
     places = range(len(plot.traces))
     shifts = [aside * (i - (len(plot.traces) - 1) / 2) for i in places]
     for trace, shift in zip(plot.traces, shifts, strict=True):
-        parts += _line(trace, frame, shift)
+        parts += _draw_line(trace, frame, shift)
     for trace, shift in zip(plot.traces, shifts, strict=True):
-        parts += [_point(trace, mark, frame, shift) for mark in trace.marks]
-    parts += [*_lost(plot, frame), *_guide_names(plot, frame)]
-    return canvas(height, plot.label, parts, width=width, role="group")
+        parts += [_draw_point(trace, mark, frame, shift) for mark in trace.marks]
+    parts += [*_draw_lost(plot, frame), *_guide_names(plot, frame)]
+    return draw_canvas(height, plot.label, parts, width=width, role="group")
 
 
-def _crowd(plot: Plot) -> float:
+def _crowd_shift(plot: Plot) -> float:
     """Return 1 where two traces share a place on a logarithmic axis, else 0: no need to step
     aside."""
     if not plot.x.logarithmic or plot.diagonal:
@@ -153,7 +153,7 @@ def _crowd(plot: Plot) -> float:
     return 1.0 if len(seen) > len(set(seen)) else 0.0
 
 
-def _frame(plot: Plot, width: float, height: float) -> Frame:
+def _make_frame(plot: Plot, width: float, height: float) -> Frame:
     marks = [mark for trace in plot.traces for mark in trace.marks]
     across = [m.x for m in marks] + [x for x, _ in plot.lost]
     up = [v for m in marks for v in (m.y, m.low, m.high) if v is not None]
@@ -162,19 +162,19 @@ def _frame(plot: Plot, width: float, height: float) -> Frame:
     if plot.diagonal:
         both = [value for value in across + up if value > 0]
         across, up = across + both, up + both
-    y = _axis(plot.y, up, height - BOTTOM, TOP)
+    y = _make_axis(plot.y, up, height - BOTTOM, TOP)
     left = 26 + text_width([text for _, text in y.marks])
-    x = _axis(plot.x, across, left, width - RIGHT)
+    x = _make_axis(plot.x, across, left, width - RIGHT)
     return Frame(x, y, width, height)
 
 
-def _axis(side: Side, values: list[float], start: float, end: float) -> Axis:
+def _make_axis(side: Side, values: list[float], start: float, end: float) -> Axis:
     if side.logarithmic:
         return log_axis(values, start, end, side.text, side.marks)
     return linear_axis(values, start, end, side.text, side.bounds)
 
 
-def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
+def _draw_grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
     x, y, base = frame.x, frame.y, frame.height - BOTTOM
     for value, text in y.marks:
         yield element("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value))
@@ -196,7 +196,7 @@ def _grid(plot: Plot, frame: Frame) -> Iterator[Markup]:
     yield element("text", plot.y.name, class_="axis", transform=turned, text_anchor="middle")
 
 
-def _band(plot: Plot, frame: Frame) -> Iterator[Markup]:
+def _draw_band(plot: Plot, frame: Frame) -> Iterator[Markup]:
     """Yield the band, level at both ends, as far as the drawing goes."""
     if not plot.band:
         return
@@ -206,10 +206,10 @@ def _band(plot: Plot, frame: Frame) -> Iterator[Markup]:
     along = [ends[0], *inner, ends[1]]
     upper = [(x, frame.y(high)) for x, _, high in along]
     lower = [(x, frame.y(low)) for x, low, _ in reversed(along)]
-    yield element("polygon", class_="band", points=_path(upper + lower))
+    yield element("polygon", class_="band", points=_path_text(upper + lower))
 
 
-def _diagonal(plot: Plot, frame: Frame) -> Iterator[Markup]:
+def _draw_diagonal(plot: Plot, frame: Frame) -> Iterator[Markup]:
     if not plot.diagonal:
         return
     low = max(frame.x.scale.low, frame.y.scale.low)
@@ -217,7 +217,7 @@ def _diagonal(plot: Plot, frame: Frame) -> Iterator[Markup]:
     start = (frame.x.scale(low), frame.y.scale(low))
     end = (frame.x.scale(high), frame.y.scale(high))
     corners = [start, end, (end[0], TOP), (frame.x.start, TOP), (frame.x.start, start[1])]
-    yield element("polygon", class_="forbidden", points=_path(corners))
+    yield element("polygon", class_="forbidden", points=_path_text(corners))
     ends = {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1]}
     yield element("line", class_="diagonal", **ends)
 
@@ -227,7 +227,7 @@ def _guide_lines(plot: Plot, frame: Frame) -> Iterator[Markup]:
         y = frame.y(guide.value)
         ends = {"x1": frame.x.start, "x2": frame.x.end, "y1": y, "y2": y}
         style = f"guide {guide.tone}".strip()
-        yield element("line", title(guide.said), class_=style, **ends)
+        yield element("line", make_tooltip(guide.said), class_=style, **ends)
 
 
 def _guide_names(plot: Plot, frame: Frame) -> Iterator[Markup]:
@@ -242,39 +242,39 @@ def _guide_names(plot: Plot, frame: Frame) -> Iterator[Markup]:
         yield element("text", guide.name, class_=style, x=frame.x.start + 5, y=taken[-1])
 
 
-def _front(plot: Plot, frame: Frame) -> Iterator[Markup]:
+def _draw_front(plot: Plot, frame: Frame) -> Iterator[Markup]:
     if len(plot.front) < 2:
         return
     corners = [(frame.x(x), frame.y(y)) for x, y in plot.front]
     stepped = [corners[0]]
     for (before, _), (x, y) in pairwise(corners):
         stepped += [(before, y), (x, y)]
-    yield element("polyline", class_="front", points=_path(stepped))
+    yield element("polyline", class_="front", points=_path_text(stepped))
 
 
-def _lost(plot: Plot, frame: Frame) -> Iterator[Markup]:
+def _draw_lost(plot: Plot, frame: Frame) -> Iterator[Markup]:
     base = frame.height - BOTTOM
     for x, why in plot.lost:
         strokes = f"M{coordinate(frame.x(x) - 4)} {coordinate(base - 10)}l8 8m0-8l-8 8"
         hit = element("circle", class_="hit", cx=frame.x(x), cy=base - 6, r=9)
-        inner = (title(why), element("path", class_="drop", d=strokes), hit)
+        inner = (make_tooltip(why), element("path", class_="drop", d=strokes), hit)
         yield element("a", *inner, class_="point", href="#failed", aria_label=why)
 
 
-def _line(trace: Trace, frame: Frame, shift: float) -> Iterator[Markup]:
+def _draw_line(trace: Trace, frame: Frame, shift: float) -> Iterator[Markup]:
     finite = [mark for mark in trace.marks if not math.isinf(mark.x)]
     if trace.joined and len(finite) > 1:
         places = [(frame.x(mark.x) + shift, frame.y(mark.y)) for mark in finite]
-        yield element("polyline", class_=f"line s{trace.colour}", points=_path(places))
+        yield element("polyline", class_=f"line s{trace.colour}", points=_path_text(places))
 
 
-def _point(trace: Trace, mark: Mark, frame: Frame, shift: float) -> Markup:
+def _draw_point(trace: Trace, mark: Mark, frame: Frame, shift: float) -> Markup:
     x, y = frame.x(mark.x) + shift, frame.y(mark.y)
-    parts = [title(mark.said), *_whisker(mark, frame, x)]
+    parts = [make_tooltip(mark.said), *_draw_whisker(mark, frame, x)]
     parts += [element("circle", class_="each", cx=x, cy=frame.y(v), r=1.9) for v in mark.each]
     if mark.tone == "chosen":
         parts.append(element("circle", class_="ring", cx=x, cy=y, r=8.5))
-    parts.append(_shape(trace.shape, x, y))
+    parts.append(_draw_shape(trace.shape, x, y))
     parts.append(element("circle", class_="hit", cx=x, cy=y, r=10))
     style = f"point s{trace.colour}{' bad' if mark.tone == 'bad' else ''}"
     said = mark.said.replace("\n", "; ")
@@ -283,7 +283,7 @@ def _point(trace: Trace, mark: Mark, frame: Frame, shift: float) -> Markup:
     return element("g", *parts, class_=style, tabindex="0", role="img", aria_label=said)
 
 
-def _whisker(mark: Mark, frame: Frame, x: float) -> Iterator[Markup]:
+def _draw_whisker(mark: Mark, frame: Frame, x: float) -> Iterator[Markup]:
     if mark.low is None or mark.high is None or mark.high <= mark.low:
         return
     low, high = frame.y(mark.low), frame.y(mark.high)
@@ -293,7 +293,7 @@ def _whisker(mark: Mark, frame: Frame, x: float) -> Iterator[Markup]:
     yield element("path", class_="whisker", d=strokes)
 
 
-def _shape(shape: str, x: float, y: float) -> Markup:
+def _draw_shape(shape: str, x: float, y: float) -> Markup:
     if shape == "circle":
         return element("circle", class_="shape", cx=x, cy=y, r=3.8)
     place = f"translate({coordinate(x)} {coordinate(y)})"
@@ -303,10 +303,10 @@ def _shape(shape: str, x: float, y: float) -> Markup:
 def sample(trace: Trace) -> Markup:
     """Return the trace's line and shape, for the legend."""
     line = [element("line", class_="line", x1=1, x2=23, y1=6, y2=6)] if trace.joined else []
-    inner = [*line, _shape(trace.shape, 12, 6)]
+    inner = [*line, _draw_shape(trace.shape, 12, 6)]
     group = element("g", *inner, class_=f"point s{trace.colour}")
     return element("svg", group, class_="sample", viewBox="0 0 24 12", aria_hidden="true")
 
 
-def _path(places: list[tuple[float, float]]) -> str:
+def _path_text(places: list[tuple[float, float]]) -> str:
     return " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in places)

@@ -130,25 +130,25 @@ class CommitteeClients(MaskingClients):
 
     def check_request(self, request_hash: bytes) -> None:
         """Note the request, and draw fresh seeds for its answer."""
-        upload = self._current()
+        upload = self._current_upload()
         with self._over_when_refused():
             if upload.session:
                 raise Refused("a second request for one upload")
             about = (upload.round, upload.purpose, upload.numbers)
             self.memory.refuse_other_request(*about, request_hash)
-            upload.session = self._session(upload.round, upload.purpose, request_hash)
+            upload.session = self._session_id(upload.round, upload.purpose, request_hash)
             everybody = len(self._roster)
             self.memory.uploaded(*about, upload.session, everybody, request_hash)
             groups = range(self._committee.num_groups)
             upload.seeds = {n: [Secret.fresh(self._random) for _ in groups] for n in upload.numbers}
 
-    def _session(self, round: int, purpose: str, request: bytes) -> bytes:
+    def _session_id(self, round: int, purpose: str, request: bytes) -> bytes:
         about = (self._keys, self._roster, self._config)
         return committee_session(*about, round, purpose, request)
 
     def mask(self, rows: RingArray, numbers: list[int], context: MaskContext) -> None:
         """Put the masks of all groups on every client's row, in place."""
-        upload = self._current()
+        upload = self._current_upload()
         with self._over_when_refused():
             self._check_rows(upload, numbers, context)
         masks = [
@@ -207,7 +207,7 @@ class CommitteeClients(MaskingClients):
         """Raise: sums for recipients are refused when the run is planned."""
         raise Refused("sums for recipients need form: session")
 
-    def _current(self) -> Upload:
+    def _current_upload(self) -> Upload:
         if self._upload is None:
             raise Refused("no request is open")
         return self._upload
@@ -222,20 +222,20 @@ class CommitteeClients(MaskingClients):
         members = [self._members[number] for number in numbers]
         match request:
             case Inspect():
-                return self._inspect(request, members, turn.round)
+                return self._inspect_boxes(request, members, turn.round)
             case Pledge():
-                return Pledged(signature=from_bytes([m.pledge(request) for m in members]))
+                return Pledged(signature=from_bytes([m.sign_pledge(request) for m in members]))
             case OpenMasks():
                 totals = [from_ring(m.open_masks(request)) for m in members]
                 return OpenedMasks(total=torch.stack(totals))
         raise Refused(f"{request.kind} is no stage of secure aggregation by a committee")
 
-    def _inspect(self, request: Inspect, members: list[Member], round: int) -> Inspected:
+    def _inspect_boxes(self, request: Inspect, members: list[Member], round: int) -> Inspected:
         self._check_shapes(request, len(members))
-        session = self._session(round, request.purpose, to_bytes(request.request[None])[0])
+        session = self._session_id(round, request.purpose, to_bytes(request.request[None])[0])
         shown = read_uploads(request, session, self._roster)
         rows = [
-            member.inspect(shown, _sealed(request, row), round, request.purpose, session)
+            member.inspect(shown, _sealed_for_member(request, row), round, request.purpose, session)
             for row, member in enumerate(members)
         ]
         return Inspected(bad=torch.tensor(rows, dtype=torch.uint8))
@@ -266,7 +266,7 @@ class CommitteeClients(MaskingClients):
                 )
 
 
-def _sealed(request: Inspect, row: int) -> list[tuple[bytes, bytes]]:
+def _sealed_for_member(request: Inspect, row: int) -> list[tuple[bytes, bytes]]:
     """Return every client's ciphertext and box for the member of this row."""
     boxes = to_bytes(request.boxes[row])
     if request.ciphertexts is None:

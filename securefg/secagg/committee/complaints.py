@@ -27,13 +27,13 @@ class Complaints:
 
     def find_members(self, most_clients: int) -> list[int]:
         """Return the members that complained of more clients than can collude."""
-        return self._beyond(0, most_clients)
+        return self._parties_beyond(0, most_clients)
 
     def find_clients(self, most_members: int) -> list[int]:
         """Return the clients that more members complained of than can collude."""
-        return self._beyond(1, most_members)
+        return self._parties_beyond(1, most_members)
 
-    def _beyond(self, end: int, most: int) -> list[int]:
+    def _parties_beyond(self, end: int, most: int) -> list[int]:
         counts = Counter(pair[end] for pair in self._pairs if not set(pair) & set(self._blamed))
         return sorted(party for party, count in counts.items() if count > most)
 

@@ -55,7 +55,7 @@ class Opening:
     pledged: tuple[int, ...] = ()
     contexts: FreshContexts = field(default_factory=FreshContexts)
 
-    def statement(self) -> tuple[Item, ...]:
+    def signed_statement(self) -> tuple[Item, ...]:
         """Return what members sign: the sum, its clients and what these sealed."""
         return pledge_statement(self.session, self.pledged, self.digest)
 
@@ -160,9 +160,11 @@ class Member:
         self._refuse_second(round, purpose)
         self._opening = opening = Opening(round, purpose, session)
         pairs = zip(shown, sealed, strict=True)
-        return [int(not self._take(opening, upload, *own)) for upload, own in pairs]
+        return [int(not self._take_seed(opening, upload, *own)) for upload, own in pairs]
 
-    def _take(self, opening: Opening, upload: ShownUpload, ciphertext: bytes, box: bytes) -> bool:
+    def _take_seed(
+        self, opening: Opening, upload: ShownUpload, ciphertext: bytes, box: bytes
+    ) -> bool:
         """Keep a client's seed. Return whether it is the one that the client signed."""
         own = box_digest(upload.ephemeral, ciphertext, box)
         if not upload.is_signed or upload.digests[self._place] != own:
@@ -179,30 +181,30 @@ class Member:
         return True
 
     def _refuse_second(self, round: int, purpose: str) -> None:
-        self._memory.refuse_repeat(round, _office(purpose), [self._number], one_opens=False)
+        self._memory.refuse_repeat(round, _office_name(purpose), [self._number], one_opens=False)
 
     # ------------------------------------------------------------------------- sign one list
 
-    def pledge(self, request: Pledge) -> bytes:
+    def sign_pledge(self, request: Pledge) -> bytes:
         """Sign the list of clients, once for a sum, and remember it first."""
-        opening, clients = self._current(), request.clients.tolist()
+        opening, clients = self._current_opening(), request.clients.tolist()
         if opening.pledged:
             raise Refused("asked to sign a second list for one sum")
         self._rules.check_list(opening.purpose, clients)
         if not set(clients) <= opening.seeds.keys():
             raise Refused("the list has a client whose box is bad or was not shown")
         self._refuse_second(opening.round, opening.purpose)
-        office = _office(opening.purpose)
+        office = _office_name(opening.purpose)
         about = (opening.round, office, [self._number], opening.session)
         self._memory.agreed(*about, clients)
         opening.pledged = tuple(clients)
-        return self._identity.sign("committee pledge", *opening.statement())
+        return self._identity.sign("committee pledge", *opening.signed_statement())
 
     # ----------------------------------------------------------------------------- sum of masks
 
     def open_masks(self, request: OpenMasks) -> RingArray:
         """Return the sum of this group's masks over the signed list."""
-        opening = self._current()
+        opening = self._current_opening()
         if not opening.pledged:
             raise Refused("asked for masks before a list was signed")
         self._check_signers(opening, request)
@@ -226,14 +228,14 @@ class Member:
         if len(signers) < self._committee.quorum:
             raise Refused(f"{len(signers)} members signed the list, under {self._committee.quorum}")
         for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
-            verify(self._roster[signer], signature, "committee pledge", *opening.statement())
+            verify(self._roster[signer], signature, "committee pledge", *opening.signed_statement())
 
-    def _current(self) -> Opening:
+    def _current_opening(self) -> Opening:
         if self._opening is None:
             raise Refused("no boxes were shown to this member")
         return self._opening
 
 
-def _office(purpose: str) -> str:
+def _office_name(purpose: str) -> str:
     """Return the name under which a member's memory keeps a sum, apart from its own upload."""
     return f"committee/{purpose}"

@@ -17,7 +17,7 @@ from securefg.secagg import boxes, derive
 from securefg.secagg.committee.seating import Committee
 from securefg.secagg.derive import Purpose
 from securefg.secagg.encoding import Item, encode
-from securefg.secagg.hybrid import X25519_BYTES, FreshPair, Suite, check_key, encapsulate
+from securefg.secagg.hybrid import X25519_BYTES, FreshPair, Suite, check_key, encapsulate_secret
 from securefg.secagg.keys import FORMAT, PROTOCOL, Identity, KeyPair, verify
 from securefg.secagg.secret import SECRET_BYTES, SYSTEM_RANDOM, RandomBytes, Secret
 
@@ -149,7 +149,7 @@ def upload_statement(session: bytes, client: int, enclosed: bytes) -> tuple[Item
 
 def commit_to_seed(seed: Secret, session: bytes, client: int, group: int) -> bytes:
     """Return the hash that binds a client to the seed of a group, and hides it."""
-    about = derive.info(Purpose.SEED_COMMITMENT, client, group)
+    about = derive.key_info(Purpose.SEED_COMMITMENT, client, group)
     return hashlib.sha256(about + session + seed.reveal()).digest()
 
 
@@ -168,11 +168,11 @@ def seal_seeds(
     for key in keys:
         agreed, ciphertext, secret = pair.exchange(key.public[:X25519_BYTES]), b"", None
         if suite == "hybrid":
-            secret, ciphertext = encapsulate(key.public)
+            secret, ciphertext = encapsulate_secret(key.public)
             ciphertexts.append(ciphertext)
         root = _box_root(session, agreed, secret, pair.public, ciphertext, client, key.member)
         seed = seeds[committee.group_of(key.member)].reveal()
-        sealed.append(boxes.seal(root, session, client, key.member, seed, random_bytes))
+        sealed.append(boxes.seal_box(root, session, client, key.member, seed, random_bytes))
     commitments = [commit_to_seed(seed, session, client, j) for j, seed in enumerate(seeds)]
     return SealedSeeds(pair.public, commitments, ciphertexts, sealed)
 
@@ -187,7 +187,7 @@ def open_seed(
     box: bytes,
 ) -> Secret:
     """Return the seed in a box. Raise `BadBox` or `BadKey` where it was not sealed so."""
-    secret = pair.decapsulate(ciphertext) if ciphertext else None
+    secret = pair.open_ciphertext(ciphertext) if ciphertext else None
     agreed = pair.exchange(ephemeral)
     root = _box_root(session, agreed, secret, ephemeral, ciphertext, client, member)
     return Secret(boxes.open_box(root, session, client, member, box))
@@ -207,4 +207,4 @@ def _box_root(
         about = (ephemeral + ciphertext, client, member)
         return derive.hybrid_link(session, Purpose.BOX_LINK, agreed, encapsulated, *about)
     first = derive.first_link(session, agreed)
-    return derive.expand(first, derive.info(Purpose.BOX_LINK, client, member, ephemeral))
+    return derive.expand(first, derive.key_info(Purpose.BOX_LINK, client, member, ephemeral))

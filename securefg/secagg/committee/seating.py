@@ -86,9 +86,9 @@ def seat_committee(settings: SecureAggregationSettings, identities: Sequence[byt
     """Return the committee that every client computes by itself; the server has no say in it."""
     population, own = len(identities), settings.committee
     if own.members is not None:
-        return _named(own.members, own.absent, own.colluding, population)
+        return _named_committee(own.members, own.absent, own.colluding, population)
     size = committee_size(settings, population)
-    return Committee(_drawn(tuple(identities), size), own.absent)
+    return Committee(_draw_members(tuple(identities), size), own.absent)
 
 
 def check_seats(settings: SecureAggregationSettings, population: int) -> None:
@@ -97,7 +97,7 @@ def check_seats(settings: SecureAggregationSettings, population: int) -> None:
     if own.members is None:
         committee_size(settings, population)
     else:
-        _named(own.members, own.absent, own.colluding, population)
+        _named_committee(own.members, own.absent, own.colluding, population)
 
 
 def committee_size(settings: SecureAggregationSettings, population: int) -> int:
@@ -125,19 +125,21 @@ def failure_bound(population: int, marked: int, groups: int, absent: int) -> Fra
     size, each = groups * (absent + 1), absent + 1
     free = population - marked
 
-    def spared(count: int) -> Fraction:
+    def chance_spared(count: int) -> Fraction:
         """The chance that the members of `count` given groups are all honest."""
         return prod(
             (Fraction(max(free - i, 0), population - i) for i in range(count * each)),
             start=Fraction(1),
         )
 
-    signed = ((-1) ** j * comb(groups, j) * spared(j) for j in range(groups + 1))
+    signed = ((-1) ** j * comb(groups, j) * chance_spared(j) for j in range(groups + 1))
     in_all = sum(signed, start=Fraction(0))
     return in_all + chance_of_more(population, marked, size, size - 2 * absent - 1)
 
 
-def _named(members: tuple[int, ...], absent: int, colluding: int, population: int) -> Committee:
+def _named_committee(
+    members: tuple[int, ...], absent: int, colluding: int, population: int
+) -> Committee:
     least, each = (colluding + 1) * (absent + 1), absent + 1
     if len(members) < least or len(members) % each:
         raise ConfigError(
@@ -152,7 +154,7 @@ def _named(members: tuple[int, ...], absent: int, colluding: int, population: in
 
 
 @lru_cache(maxsize=8)
-def _drawn(identities: tuple[bytes, ...], size: int) -> tuple[int, ...]:
+def _draw_members(identities: tuple[bytes, ...], size: int) -> tuple[int, ...]:
     """Return the first clients in an order that all identities together decide.
 
     The config is no part of the seed: whoever writes it would try until an order suits.

@@ -99,31 +99,35 @@ class CommitteeAggregator:
     ) -> OpenedByCommittee:
         """Ask every client once, and let the committee agree on who is in the sum."""
         try:
-            replies = self._exchange(request, reply, self._trusted(clients))
+            replies = self._exchange(request, reply, self._trusted_clients(clients))
         except AskedBefore as refusal:
             raise RoundAborted(f"secure aggregation: {refusal}; nothing was unmasked") from refusal
         replies = self._whole_ones(replies)
-        self._require(replies.count, self._rules.least_planned(reply.kind), "clients answered")
+        self._require_count(
+            replies.count, self._rules.least_planned(reply.kind), "clients answered"
+        )
         enclosed = Enclosed.of(replies.enclosed, self._committee)
         about = (self._keys, self._identities, self._config, round, reply.kind)
         session = committee_session(*about, request_hash(request))
         numbers = replies.clients.numbers()
         digests = [enclosed.digest(row) for row in range(len(numbers))]
-        shown = enclosed.inspection(reply.kind, request_hash(request), numbers)
-        good, members = self._inspected(shown, numbers, (session, digests))
-        self._require(len(good), self._rules.least_planned(reply.kind), "clients sealed seeds")
-        replies = _only(replies, good)
+        shown = enclosed.inspection_request(reply.kind, request_hash(request), numbers)
+        good, members = self._inspect_boxes(shown, numbers, (session, digests))
+        self._require_count(
+            len(good), self._rules.least_planned(reply.kind), "clients sealed seeds"
+        )
+        replies = _only_rows(replies, good)
         survivors = tuple(replies.clients.numbers())
         digest = dict(zip(numbers, digests, strict=True))
         about_list = pledge_statement(session, survivors, digest)
-        signers, signatures = self._pledged(survivors, members, about_list)
+        signers, signatures = self._collect_pledges(survivors, members, about_list)
 
-        def masks(field: str, context: MaskContext) -> RingArray:
-            return self._masks(field, context, signers, signatures)
+        def sum_masks(field: str, context: MaskContext) -> RingArray:
+            return self._sum_masks(field, context, signers, signatures)
 
-        return OpenedByCommittee(replies, survivors, masks)
+        return OpenedByCommittee(replies, survivors, sum_masks)
 
-    def _trusted(self, clients: Clients | None) -> Clients | None:
+    def _trusted_clients(self, clients: Clients | None) -> Clients | None:
         if not self.blamed:
             return clients
         asked = range(len(self._identities)) if clients is None else clients.numbers()
@@ -152,7 +156,7 @@ class CommitteeAggregator:
 
     # ---------------------------------------------------------------------------- with members
 
-    def _inspected(
+    def _inspect_boxes(
         self, shown: Inspect, numbers: list[int], about: tuple[bytes, list[bytes]]
     ) -> tuple[list[int], list[int]]:
         """Return the rows of clients in the sum, and the members that open it.
@@ -189,7 +193,7 @@ class CommitteeAggregator:
                 verify(self._identities[n], signature, "committee upload", *statement)
                 found.add(n)
             except BadSignature:
-                self._blame(n, "sent a bad signature on its sealed seeds")
+                self._blame_client(n, "sent a bad signature on its sealed seeds")
         return found
 
     def _name_liars(self, complaints: set[Complaint]) -> set[int]:
@@ -197,13 +201,13 @@ class CommitteeAggregator:
         self._complaints.note(complaints)
         most = max(1, self._rules.threat.num_corrupt(len(self._identities)))
         for member in self._complaints.find_members(most):
-            self._blame(member, "complains of more boxes than clients can collude")
+            self._blame_client(member, "complains of more boxes than clients can collude")
         clients = self._complaints.find_clients(self._committee.colluding)
         for client in clients:
-            self._blame(client, "sealed seeds that more members reject than can collude")
+            self._blame_client(client, "sealed seeds that more members reject than can collude")
         return set(clients)
 
-    def _pledged(
+    def _collect_pledges(
         self, survivors: tuple[int, ...], members: list[int], about: tuple[Item, ...]
     ) -> tuple[list[int], Tensor]:
         """Return who signed the list of clients, and their signatures."""
@@ -214,14 +218,14 @@ class CommitteeAggregator:
             try:
                 verify(self._identities[member], signature, "committee pledge", *about)
             except BadSignature:
-                self._blame(member, "sent a bad signature on the list of clients")
+                self._blame_client(member, "sent a bad signature on the list of clients")
                 continue
             signers.append(member)
             signatures.append(signature)
-        self._require(len(signers), self._committee.quorum, "members signed the list")
+        self._require_count(len(signers), self._committee.quorum, "members signed the list")
         return signers, from_bytes(signatures)
 
-    def _masks(
+    def _sum_masks(
         self, field: str, context: MaskContext, signers: list[int], signatures: Tensor
     ) -> RingArray:
         """Return the sum of all masks on a field: of every group, what its members agree on."""
@@ -240,7 +244,7 @@ class CommitteeAggregator:
             group = self._committee.group_of(member)
             if not np.array_equal(found.setdefault(group, row), row):
                 self._refuse_group(group, opened.clients.numbers())
-        self._require(len(found), self._committee.num_groups, "groups of members answered")
+        self._require_count(len(found), self._committee.num_groups, "groups of members answered")
         total: RingArray = np.zeros(context.length, ring.dtype)
         for row in found.values():
             total += row
@@ -270,15 +274,17 @@ class CommitteeAggregator:
             replies = self._exchange(asked, reply, Clients.of(trusted))
         except AskedBefore as refusal:
             raise RoundAborted(f"secure aggregation: {refusal}; nothing was unmasked") from refusal
-        self._require(replies.count, self._committee.quorum, f"members answered {request.kind}")
+        self._require_count(
+            replies.count, self._committee.quorum, f"members answered {request.kind}"
+        )
         return replies
 
-    def _blame(self, client: int, reason: str) -> None:
+    def _blame_client(self, client: int, reason: str) -> None:
         if client not in self.blamed:
             self.blamed[client] = reason
             self._tell(client, reason)
 
-    def _require(self, count: int, least: int, what: str) -> None:
+    def _require_count(self, count: int, least: int, what: str) -> None:
         if count < least:
             raise RoundAborted(
                 f"secure aggregation: {count} {what}, {least} are needed; nothing was unmasked"
@@ -312,7 +318,7 @@ class Enclosed:
         """Return the hash of all that a client enclosed."""
         return enclosed_digest(self.digests[row], to_bytes(self.parts["commitments"][row]))
 
-    def inspection(self, purpose: str, request: bytes, numbers: list[int]) -> Inspect:
+    def inspection_request(self, purpose: str, request: bytes, numbers: list[int]) -> Inspect:
         """Return what members are shown; the personal rows are those of the sorted members."""
         ciphertexts = self.parts.get("ciphertexts")
         return Inspect(
@@ -332,7 +338,7 @@ class Enclosed:
         return rows.transpose(0, 1)[self.order].contiguous()
 
 
-def _only(replies: Any, rows: list[int]) -> Any:
+def _only_rows(replies: Any, rows: list[int]) -> Any:
     """Return the replies of the clients in these rows."""
     if len(rows) == replies.count:
         return replies

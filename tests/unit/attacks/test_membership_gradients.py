@@ -21,7 +21,7 @@ from attacks.questions import Membership, Shadows
 from audits.blind import blind_view
 from audits.metrics import area_under_curve
 from securefg.federation.roles import PublicInfo
-from securefg.models.gcn import GcnShape, gcn, gcn_layout, normalized_adjacency
+from securefg.models.gcn import GcnShape, gcn_layout, normalized_adjacency, run_gcn
 from securefg.models.sparse import feature_matrix
 from securefg.models.training import GcnTrainer
 from securefg.models.training import Targets as Trained
@@ -116,7 +116,7 @@ def test_gradients_are_those_of_automatic_differentiation() -> None:
     features = feature_matrix(torch.from_numpy(FEATURE_ROWS))
     for row, node in zip(found, IDS[:5].tolist(), strict=True):
         weights = [w.clone().requires_grad_() for w in SHAPE.split(vector)]
-        logits = gcn(weights, ADJACENCY, features)[1]
+        logits = run_gcn(weights, ADJACENCY, features)[1]
         loss = cross_entropy(logits[node], torch.tensor(LABELS[node]))
         wanted = torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights)])
         assert torch.allclose(row, wanted, atol=1e-6)

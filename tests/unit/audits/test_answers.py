@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from attacks import get_attack
-from audits.coverage import AT_HOME
 from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.run import audit
 from audits.truth import Truth
+from audits.unread_fields import AT_HOME
 from securefg.methods.registry import get_method
 from securefg.protocol.transcript import Adversary
 from securefg.runs import runner

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from audits.guesses import Repeatable
+from audits.guessed_noise import Repeatable
 from audits.mechanisms.audit import audit_releases
 from audits.mechanisms.results import Result
 from audits.uploads import open_channel

@@ -12,10 +12,10 @@ import pytest
 from attacks import get_attack
 from attacks.base import Attack, Need
 from attacks.questions import ClientLinks
-from audits.coverage import Spoken, unread_findings, untaken_findings
 from audits.findings.record import COVERAGE, Verdict
 from audits.games import load_game
 from audits.plan import Plan
+from audits.unread_fields import Spoken, unread_findings, untaken_findings
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.extensions import only_known_modules
 from securefg.protocol.meanings import (

@@ -125,7 +125,7 @@ def one_key_for_both_sums(patched: Patch) -> None:
 
 def sizes_of_the_other_sum(patched: Patch) -> None:
     """The second sum takes the sizes of the first one's noise, backwards, with fresh signs."""
-    sound = distributed_discrete._discrete
+    sound = distributed_discrete._discretise_values
     kept: dict[str, list[Any]] = {}
 
     def spoiled(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
@@ -142,7 +142,7 @@ def sizes_of_the_other_sum(patched: Patch) -> None:
         scaled[:, :width] = first[:, :width][:, ::-1] * signs
         return np.round(clean * rule.scale + scaled * sigma).astype(np.int64)
 
-    patched.setattr(distributed_discrete, "_discrete", spoiled)
+    patched.setattr(distributed_discrete, "_discretise_values", spoiled)
 
 
 @pytest.mark.parametrize("spoil", [one_key_for_both_sums, sizes_of_the_other_sum])
@@ -167,7 +167,7 @@ def test_noise_that_ends_after_the_first_step_is_found_in_the_record(
     """The games play the first step of a round alone."""
     sound = distributed_discrete.sample
     steps: list[int] = []
-    discrete = distributed_discrete._discrete
+    discrete = distributed_discrete._discretise_values
 
     def spoiled(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
         steps[:] = [stream[3]]
@@ -176,7 +176,7 @@ def test_noise_that_ends_after_the_first_step_is_found_in_the_record(
     def sample(sigma: float, *rest: Any) -> Any:
         return sound(sigma if steps == [1] else sigma / 1000, *rest)
 
-    monkeypatch.setattr(distributed_discrete, "_discrete", spoiled)
+    monkeypatch.setattr(distributed_discrete, "_discretise_values", spoiled)
     monkeypatch.setattr(distributed_discrete, "sample", sample)
     assert {f.verdict for f in recorded_noise(made(tmp_path))} == {Verdict.VIOLATION}
 
@@ -209,7 +209,7 @@ def short_features_made_long(patched: Patch) -> None:
 
 def hubs_uncut(patched: Patch) -> None:
     """What a node with more than a hundred links meets is not cut to length 1."""
-    sound, links_of = features.cut, features.links_of
+    sound, links_of = features.cut_rows, features.links_of
     degrees: list[Tensor] = []
 
     def remembering(graph: Any) -> Any:
@@ -222,7 +222,7 @@ def hubs_uncut(patched: Patch) -> None:
         return torch.where(degrees[0] > 100, rows, sound(rows)) if known else sound(rows)
 
     patched.setattr(features, "links_of", remembering)
-    patched.setattr(features, "cut", cut)
+    patched.setattr(features, "cut_rows", cut)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_dp_sgd_with_a_fixed_number_of_samples_is_not_the_claimed_sampling(
         chosen: Tensor = ranks < round(plan.sampling * samples.num_samples)
         return chosen
 
-    monkeypatch.setattr(dp_sgd, "_drawn", drawn)
+    monkeypatch.setattr(dp_sgd, "_draw_samples", drawn)
     assert worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-5) is not None
 
 

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from audits.empirical_epsilon import epsilon_of_mu
-from audits.guesses import Claiming, NumpyNoise, Repeatable, TorchNoise, likely_seeds
+from audits.guessed_noise import Claiming, NumpyNoise, Repeatable, TorchNoise, likely_seeds
 from audits.mask_reuse import COINS, audit_masks, coins_bound
 from audits.mechanisms import effort
 from audits.mechanisms.audit import audit_experiment, audit_masking, audit_releases
@@ -252,13 +252,13 @@ def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("few_birthdays")
 def test_discrete_noise_of_the_first_round_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sample = experiment(DISCRETE), distributed_discrete._discrete
+    found, sample = experiment(DISCRETE), distributed_discrete._discretise_values
 
     def fading(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
         quiet = rule if stream[2] == 1 else replace(rule, noise_multiplier=1e-2)
         return sample(quiet, values, noise, clients, stream)
 
-    monkeypatch.setattr(distributed_discrete, "_discrete", fading)
+    monkeypatch.setattr(distributed_discrete, "_discretise_values", fading)
     assert caught(audited(found)) >= {"canary", "linked"}
 
 
@@ -517,14 +517,14 @@ def test_a_clip_per_number_is_caught(monkeypatch: pytest.MonkeyPatch, brief: Exp
 def test_a_second_field_left_bare_is_caught(
     monkeypatch: pytest.MonkeyPatch, brief: Experiment, clipped: bool
 ) -> None:
-    sound = Channel._protect
+    sound = Channel._protect_field
 
     def protect(channel: Channel, message: Message, name: str, x: Tensor, turn: Any) -> Tensor:
         if name == "embeddings":
             return clip_l2(x, 1.0, "row").to(x.dtype) if clipped else x
         return sound(channel, message, name, x, turn)
 
-    monkeypatch.setattr(Channel, "_protect", protect)
+    monkeypatch.setattr(Channel, "_protect_field", protect)
     found = failed_checks(audited(brief, quiet_channel(6)))
     assert "Update.embeddings" in found
     assert not {"Update.weights", "Update.predictions"} & found.keys()

@@ -107,7 +107,7 @@ def hash_of_public_names(patched: Patch) -> None:
 
 
 def hash_of_the_value(patched: Patch) -> None:
-    discrete, apply = distributed_discrete._discrete, LocalGaussian.apply
+    discrete, apply = distributed_discrete._discretise_values, LocalGaussian.apply
 
     class OfValue(SystemNoise):
         def __init__(self, values: Tensor) -> None:
@@ -123,7 +123,7 @@ def hash_of_the_value(patched: Patch) -> None:
 
     patched.setattr(
         distributed_discrete,
-        "_discrete",
+        "_discretise_values",
         lambda rule, x, noise, *rest: discrete(rule, x, OfValue(x), *rest),
     )
     patched.setattr(
@@ -221,7 +221,7 @@ def test_birthdays_of_sound_noise_find_nothing(honest: Truth) -> None:
 
 
 def orthogonal_to_the_own_sum(patched: Patch) -> None:
-    sound = distributed_discrete._discrete
+    sound = distributed_discrete._discretise_values
 
     def flat(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         whole = sound(rule, values, noise, clients, stream).astype(np.float64)
@@ -231,7 +231,7 @@ def orthogonal_to_the_own_sum(patched: Patch) -> None:
         along = (added * direction).sum(1, keepdims=True) * (lengths > 1)
         return np.round(whole - along * direction).astype(np.int64)
 
-    patched.setattr(distributed_discrete, "_discrete", flat)
+    patched.setattr(distributed_discrete, "_discretise_values", flat)
 
 
 def test_noise_orthogonal_to_every_silos_own_sum_is_found(

@@ -194,13 +194,13 @@ def test_spoiled_noise_is_found_in_the_record(
 
 
 def test_one_bare_field_is_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = Channel._protect
+    sound = Channel._protect_field
 
     def protect(channel: Channel, message: Any, name: str, x: Tensor, turn: Any) -> Tensor:
         return x if name == "embeddings" else sound(channel, message, name, x, turn)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Channel, "_protect", protect)
+        patched.setattr(Channel, "_protect_field", protect)
         truth = made(tmp_path, LOCAL)
     bad = [f for f in recorded_noise(truth) if f.verdict is Verdict.VIOLATION]
     assert [f.because.partition(":")[0] for f in bad] == ["Update.embeddings"]
@@ -351,7 +351,7 @@ def test_dp_sgd_without_a_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_wrong_denominator_of_dp_sgd_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = dp_sgd._moved
-    monkeypatch.setattr(dp_sgd, "_moved", lambda w, d, rate: moved(w, d, rate * 0.5))
+    moved = dp_sgd._move_weights
+    monkeypatch.setattr(dp_sgd, "_move_weights", lambda w, d, rate: moved(w, d, rate * 0.5))
     found = worst_test(training_tests(by_tensors, PLAN, SystemNoise()), 1e-3)
     assert found is not None

@@ -51,7 +51,7 @@ def test_an_honest_federation_is_clean(tmp_path: Path):
 
 
 def one_silo_adds_no_noise(patched: Patch) -> None:
-    sound = distributed_discrete._discrete
+    sound = distributed_discrete._discretise_values
 
     def silent(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         if clients.numbers() != [0]:
@@ -60,18 +60,18 @@ def one_silo_adds_no_noise(patched: Patch) -> None:
         units = clip_l2(values, rule.clip_l2, rule.per).reshape(-1, plan.dim).numpy()
         return round_rows(units, plan, noise.generator(clients, (*stream, "rounding")))
 
-    patched.setattr(distributed_discrete, "_discrete", silent)
+    patched.setattr(distributed_discrete, "_discretise_values", silent)
 
 
 def the_second_sum_has_a_quarter_of_its_noise(patched: Patch) -> None:
-    sound = distributed_discrete._discrete
+    sound = distributed_discrete._discretise_values
 
     def quartered(rule: Any, values: Any, noise: Any, clients: Any, stream: Any) -> Any:
         if stream[0] == "two_sums.Products":
             rule = replace(rule, noise_multiplier=rule.noise_multiplier / 4)
         return sound(rule, values, noise, clients, stream)
 
-    patched.setattr(distributed_discrete, "_discrete", quartered)
+    patched.setattr(distributed_discrete, "_discretise_values", quartered)
 
 
 def some_numbers_are_bare(patched: Patch) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from audits.coverage import unread_findings
 from audits.truth import UNSAID, Truth
+from audits.unread_fields import unread_findings
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, public
 from securefg.runs import runner

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attacks import attack_names, get_attack, load_active_attacks
-from securefg.cli.listing import rows
+from securefg.cli.listing import list_rows
 from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import Method
@@ -54,7 +54,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
 
 def listed(kind: str) -> dict[str, str]:
     """The last column by name."""
-    return {line[0]: line[-1] for line in rows(kind)[1]}
+    return {line[0]: line[-1] for line in list_rows(kind)[1]}
 
 
 def test_every_shipped_method_and_attack_is_listed_by_the_name_one_asks_for() -> None:

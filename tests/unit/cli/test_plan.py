@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError, DataError
-from securefg.runs.choosing import settled
-from securefg.runs.planning import plan, published
+from securefg.runs.choosing import settle_config
+from securefg.runs.planning import plan, published_sizes
 from securefg.settings.config import load_config
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -24,8 +24,8 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def planned(name: str, *overrides: str):
     given = load_config(CONFIGS / f"{name}.yaml", overrides)
-    info = published(given)
-    return plan(settled(given, info), info)
+    info = published_sizes(given)
+    return plan(settle_config(given, info), info)
 
 
 def test_many_labels_are_worth_it_and_few_at_a_small_epsilon_are_not():

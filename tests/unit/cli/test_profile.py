@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from securefg.cli.profile import Profile, Usage, profiling
+from securefg.cli.profile import Profile, Usage, profile_phases
 
 
 def test_usage_after_work_and_memory_grows() -> None:
@@ -50,7 +50,7 @@ def test_profile_of_phases_adds_up() -> None:
 def test_profiling_of_a_failure_still_reports(
     asked: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ValueError, match="broken"), profiling(asked):
+    with pytest.raises(ValueError, match="broken"), profile_phases(asked):
         raise ValueError("broken")
     shown = capsys.readouterr().err
     assert shown.startswith("securefg: profile: phase") if asked else not shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from securefg.data.dataset import mask
+from securefg.data.dataset import boolean_mask
 from securefg.data.graph import Graph, Split, sorted_edges, undirected
 
 
@@ -21,7 +21,11 @@ def random_graph(
         features=torch.from_numpy(stream.random((num_nodes, 4), dtype=np.float32)),
         edge_index=(sorted_edges if directed else undirected)(pairs, num_nodes),
         labels=torch.arange(num_nodes) % 3,
-        split=Split(mask(train, num_nodes), mask(val, num_nodes), mask(test, num_nodes)),
+        split=Split(
+            boolean_mask(train, num_nodes),
+            boolean_mask(val, num_nodes),
+            boolean_mask(test, num_nodes),
+        ),
         num_classes=3,
         directed=directed,
     )

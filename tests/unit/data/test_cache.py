@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from securefg.data.dataset import Dataset, no_split
-from securefg.data.sources import cache_folder, cached
+from securefg.data.sources import cache_folder, cached_dataset
 
 
 class Reader:
@@ -37,7 +37,7 @@ def stored_copy(cache: Path) -> Path:
 
 def test_the_second_load_reads_the_copy_and_finds_the_same(raw: Path):
     reader = Reader()
-    first, second = (cached("toy", [raw], reader) for _ in range(2))
+    first, second = (cached_dataset("toy", [raw], reader) for _ in range(2))
     assert reader.calls == 1
     assert second.directed
     for name, tensor in first.tensors().items():
@@ -46,29 +46,29 @@ def test_the_second_load_reads_the_copy_and_finds_the_same(raw: Path):
 
 def test_a_changed_raw_file_makes_a_new_copy(raw: Path):
     reader = Reader()
-    cached("toy", [raw], reader)
+    cached_dataset("toy", [raw], reader)
     raw.write_text("raw, longer")
-    cached("toy", [raw], reader)
+    cached_dataset("toy", [raw], reader)
     assert reader.calls == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_copy_is_made_again_silently(raw: Path, own_cache: Path, damage: str):
     reader = Reader()
-    cached("toy", [raw], reader)
+    cached_dataset("toy", [raw], reader)
     copy = stored_copy(own_cache)
     content = bytearray(copy.read_bytes())
     content[-1] ^= 1
     copy.write_bytes({"cut": content[:-9], "flip": content, "empty": b""}[damage])
-    again = cached("toy", [raw], reader)
+    again = cached_dataset("toy", [raw], reader)
     assert reader.calls == 2
     assert torch.equal(again.features, torch.eye(2))
-    cached("toy", [raw], reader)
+    cached_dataset("toy", [raw], reader)
     assert reader.calls == 2
 
 
 def test_no_temporary_file_stays_behind(raw: Path, own_cache: Path):
-    cached("toy", [raw], Reader())
+    cached_dataset("toy", [raw], Reader())
     assert stored_copy(own_cache).suffix == ".safetensors"
 
 
@@ -76,7 +76,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SECUREFG_CACHE", str(raw))
-    assert cached("toy", [raw], Reader()).num_nodes == 2
+    assert cached_dataset("toy", [raw], Reader()).num_nodes == 2
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from securefg.data.drawn_graphs import _triangle, connected, draw_csbm
+from securefg.data.drawn_graphs import _triangle_pair, draw_csbm, is_connected
 from securefg.data.graph import Graph
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings
@@ -26,7 +26,7 @@ def adjacency(graph: Graph) -> csr_array:
 def test_the_training_set_is_connected_and_balanced(task: str, seed: int):
     graph = draw_csbm(settings(task=task, topology_seed=seed), seed=0)
     train = graph.split.train.numpy()
-    assert connected(adjacency(graph)[np.ix_(train, train)])
+    assert is_connected(adjacency(graph)[np.ix_(train, train)])
     assert torch.bincount(graph.labels[graph.split.train]).tolist() == [10, 10]
     assert graph.split.sizes == (20, 20, 160)
 
@@ -45,7 +45,7 @@ def test_the_tasks_have_the_papers_shapes():
 
 def test_sc_is_connected_and_splits_every_nodes_samples():
     graph = draw_csbm(settings(task="sc"), seed=0)
-    assert connected(adjacency(graph))
+    assert is_connected(adjacency(graph))
     for part, count in zip((graph.split.train, graph.split.val), (10, 10), strict=True):
         assert part.sum(1).unique().tolist() == [count]
     assert graph.split.test.sum(1).unique().tolist() == [100]
@@ -120,12 +120,12 @@ def test_a_large_graph_is_drawn_by_its_edges_from_the_same_law(monkeypatch: pyte
 
 
 def test_pairs_are_numbered_once_each_however_large():
-    rows, columns = _triangle(np.arange(4950))
+    rows, columns = _triangle_pair(np.arange(4950))
     assert {(r, c) for r, c in zip(rows.tolist(), columns.tolist(), strict=True)} == {
         (r, c) for r in range(100) for c in range(r)
     }
     edge = 94_906_265 * np.arange(1, 4)
     ends = edge * (edge - 1) // 2  # where the square root of a float is off by one
-    rows, columns = _triangle(np.concatenate([ends - 1, ends]))
+    rows, columns = _triangle_pair(np.concatenate([ends - 1, ends]))
     assert rows.tolist() == [*(edge - 1), *edge]
     assert columns.tolist() == [*(edge - 2), 0, 0, 0]

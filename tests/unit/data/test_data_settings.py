@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from securefg.foundation.errors import ConfigError
 from securefg.settings.data import CsbmSettings, DataSettings, SplitSettings
-from securefg.settings.datasets import DATASETS, canonical
+from securefg.settings.datasets import DATASETS, canonical_name
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_unknown_dataset_is_told_with_known_ones_and_the_nearest():
 
 def test_every_name_of_the_catalogue_is_canonical_and_described():
     for name, info in DATASETS.items():
-        assert canonical(name) == info.name == name
+        assert canonical_name(name) == info.name == name
         assert info.description
 
 

@@ -15,7 +15,7 @@ from securefg.data.datasets import load
 from securefg.data.graph import Graph, Split, both_ways, undirected
 from securefg.data.partition import Partition
 from securefg.data.shard import load_shards, save_shards, shards, union_graph
-from securefg.data.tabular.prepare import described, prepared, write_prepared
+from securefg.data.tabular.prepare import describe_prepared, prepared, write_prepared
 from securefg.data.tabular.transfers import link_features, mirrored_entries
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.runs.fingerprints import of_shard
@@ -140,7 +140,7 @@ def test_tables_with_amounts_and_days_become_features_of_edges(banks: Path, tmp_
     made = prepared(banks, table_settings(banks))
     assert made.faults == ()
     assert made.features.shape[1] == 1  # nothing is summed into nodes
-    assert f"edge_dim: {WIDTH}" in str(described(made))
+    assert f"edge_dim: {WIDTH}" in str(describe_prepared(made))
     write_prepared(made, tmp_path / "out")
     shares = SplitSettings(kind="shares", train_share=0.5, val_share=0.2)
     graph = load(DataSettings(name="folder", folder=tmp_path / "out", split=shares), 0)

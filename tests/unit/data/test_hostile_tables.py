@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.data.tabular.prepare import described, prepared
+from securefg.data.tabular.prepare import describe_prepared, prepared
 from securefg.foundation.errors import DataError
 from securefg.settings.tables import table_settings
 
@@ -159,7 +159,7 @@ def test_named_encoding_that_one_file_does_not_have_is_stopped(tmp_path: Path) -
 def test_ids_that_lost_zeros_at_one_bank_are_told(tmp_path: Path) -> None:
     tables(tmp_path / "banks" / "north", lines("x", plain, ids=lambda n: f"{n + 1000:06}"))
     tables(tmp_path / "banks" / "south", lines("x", plain, ids=lambda n: str(n + 1000)))
-    rows = described(prepared(tmp_path / "banks", table_settings(tmp_path / "banks")))
+    rows = describe_prepared(prepared(tmp_path / "banks", table_settings(tmp_path / "banks")))
     assert ("LOOK AT ids", str(2 * N)) in [row[:2] for row in rows]
 
 

@@ -14,7 +14,7 @@ from securefg.data.partitions import draw_partition
 from securefg.foundation import extensions
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.extensions import only_known_modules
-from securefg.runs.planning import published
+from securefg.runs.planning import published_sizes
 from securefg.settings.config import RunConfig, config_schema, parse_config
 from securefg.settings.data import DataSettings
 from securefg.settings.partition import partition_settings
@@ -73,7 +73,7 @@ def test_parse_outside_partition_unknown_key_is_refused() -> None:
 
 
 def test_published_sizes_come_from_outside_info() -> None:
-    info = published(config(num_clients=5))
+    info = published_sizes(config(num_clients=5))
     assert (info.num_nodes, info.num_clients, info.node_holders) == (120, 5, 1)
 
 

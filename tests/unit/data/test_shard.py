@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefg.data.graph import Graph
-from securefg.data.partition import Partition, holdings
+from securefg.data.partition import Partition, find_holdings
 from securefg.data.shard import Shards, clients_of, features_of, shards, union_graph
 from tests.unit.data.graphs import random_graph
 
@@ -64,7 +64,7 @@ def test_a_shard_never_prints_what_it_holds(graph: Graph):
 
 def test_holdings_of_one_node_clients_are_none(graph: Graph):
     single = partition_of([{node} for node in range(30)], 30)
-    assert len(holdings(graph, single).edge) == 0
+    assert len(find_holdings(graph, single).edge) == 0
 
 
 def test_twenty_thousand_clients_take_no_pass_over_the_edges_each():

@@ -11,9 +11,9 @@ import pytest
 
 from securefg.data.tabular.dates import as_date, fitting_formats
 from securefg.data.tabular.identities import plain_id
-from securefg.data.tabular.prepare import Prepared, described, prepared, write_prepared
-from securefg.data.tabular.schema import describe
-from securefg.data.tabular.text_table import Fault, grouped
+from securefg.data.tabular.prepare import Prepared, describe_prepared, prepared, write_prepared
+from securefg.data.tabular.schema import describe_column
+from securefg.data.tabular.text_table import Fault, group_faults
 from securefg.data.tabular.transfers import read_amount, read_time
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.settings.tables import TableSettings, TransferRule, table_settings
@@ -123,7 +123,7 @@ def test_organisation_whose_table_has_another_name_is_not_left_out(tmp_path: Pat
 
 def test_many_faults_of_one_kind_are_told_in_few_lines(tmp_path: Path) -> None:
     alike = [Fault(tmp_path, n, f"x {n}", "a number") for n in range(500)]
-    told = grouped([*alike, Fault(tmp_path, 1, "no label", "a label")])
+    told = group_faults([*alike, Fault(tmp_path, 1, "no label", "a label")])
     assert len(told) == 5
     assert "497 lines more" in told[3]
 
@@ -210,11 +210,11 @@ def test_labels_that_mislead_are_stopped(what: str, tmp_path: Path) -> None:
 
 def test_column_that_gives_the_label_away_is_named(tmp_path: Path) -> None:
     telling = column(tmp_path / "t", "closed", lambda n, r: int(n % 3 == 0) * 5 + r.random())
-    rows = [row for row in described(made_of(telling)) if row[0].startswith("LOOK AT")]
+    rows = [row for row in describe_prepared(made_of(telling)) if row[0].startswith("LOOK AT")]
     assert len(rows) == 1
     assert "closed" in rows[0][0]
     harmless = column(tmp_path / "h", "x", lambda n, r: int(n % 3 == 0) + 2 * r.random())
-    assert not any(row[0].startswith("LOOK AT") for row in described(made_of(harmless)))
+    assert not any(row[0].startswith("LOOK AT") for row in describe_prepared(made_of(harmless)))
 
 
 # ---------------------------------------------------------------------------------------- columns
@@ -346,14 +346,14 @@ def test_negative_numbers_and_gaps_are_read(tmp_path: Path) -> None:
     gap = made.schema.columns[1]
     assert not gap.missing  # one record without a value does not enter the schema
     assert made.features[3, 1] == 0
-    assert "1 missing" in str(described(made))
+    assert "1 missing" in str(describe_prepared(made))
 
 
 def test_one_rich_record_shows_neither_in_mean_nor_in_scale(tmp_path: Path) -> None:
     values = [str(n % 50) for n in range(400)]
     rich = [*values[:-1], "999999937"]
     settings = TableSettings()
-    assert describe("x", rich, settings) == describe("x", values, settings)
+    assert describe_column("x", rich, settings) == describe_column("x", values, settings)
     folder = column(tmp_path / "t", "x", lambda n, r: 999_999_937 if n == 5 else n % 50)
     assert np.abs(made_of(folder).features).max() == 10
 
@@ -403,7 +403,7 @@ def test_days_are_windows_as_numbers_are(tmp_path: Path) -> None:
 
 def test_transfers_outside_all_windows_are_told(tmp_path: Path) -> None:
     made = made_of(with_edges(tmp_path / "t", lambda n: (n, 1_700_000_000 if n % 2 else 3)))
-    assert "50% of the transfers are outside all windows" in str(described(made))
+    assert "50% of the transfers are outside all windows" in str(describe_prepared(made))
 
 
 def test_amounts_and_times_that_are_no_numbers_raise() -> None:
@@ -427,7 +427,7 @@ def test_split_by_time_deals_labelled_nodes_by_their_day(tmp_path: Path) -> None
     assert made.faults == ()
     wanted = ["train", "train", "val", "val", "test", "test"]
     assert made.gathered.splits[:6] == wanted
-    assert ("split", "train 40, val 40, test 40") in [row[:2] for row in described(made)]
+    assert ("split", "train 40, val 40, test 40") in [row[:2] for row in describe_prepared(made)]
     odd = column(
         tmp_path / "o", "opened", lambda n, r: "15.01.2024" if n == 3 else "2024-01-15", TIMED
     )

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from securefg.cli.main import app
 from securefg.data.datasets import load
 from securefg.data.partitions import draw_partition
-from securefg.data.tabular.encoding import decode, encode
+from securefg.data.tabular.encoding import decode_column, encode_column
 from securefg.data.tabular.prepare import prepared, write_prepared
-from securefg.data.tabular.schema import describe, read_schema
+from securefg.data.tabular.schema import describe_column, read_schema
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.settings.partition import GivenSettings
@@ -101,10 +101,10 @@ def test_the_mapping_leads_back_to_ids_and_values(folder: Path, tmp_path: Path) 
     schema = read_schema(out / "schema.json")
     assert schema.clients == ("client 0", "client 1")  # a column of few records names nobody
     x = np.load(out / "features.npz")["x"]
-    ages = decode(schema.columns[0], x[:, :2])
+    ages = decode_column(schema.columns[0], x[:, :2])
     assert ages[1] is None
     assert [float(age or "nan") for age in ages[2:]] == pytest.approx([51, 29, 62], rel=1e-4)
-    assert decode(schema.columns[1], x[:, 2:]) == [
+    assert decode_column(schema.columns[1], x[:, 2:]) == [
         "private",
         "business",
         "private",
@@ -119,10 +119,12 @@ def test_the_mapping_leads_back_to_ids_and_values(folder: Path, tmp_path: Path) 
     st.lists(st.one_of(st.none(), st.text("abc,;\"' \u00e4", min_size=1, max_size=3)), min_size=1)
 )
 def test_every_category_is_decoded_to_itself(values: list[str | None]) -> None:
-    column = describe("c", values, TableSettings(categorical=("c",), max_categories=1000), least=1)
-    encoded, bad = encode(column, values)
+    column = describe_column(
+        "c", values, TableSettings(categorical=("c",), max_categories=1000), least=1
+    )
+    encoded, bad = encode_column(column, values)
     assert bad == []
-    assert decode(column, encoded) == values
+    assert decode_column(column, encoded) == values
 
 
 @pytest.mark.parametrize(

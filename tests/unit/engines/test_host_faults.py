@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.engines.breaches import breach, raise_breach
+from securefg.engines.breaches import breach_header, raise_breach
 from securefg.foundation.errors import BudgetExceeded, ConfigError, ProtocolError
 from securefg.runs import runner
 from tests.small import config
@@ -33,7 +33,7 @@ def test_a_config_that_a_host_refuses_is_the_users_to_mend(
 def test_faults_arrive_as_what_they_were() -> None:
     for error in (ConfigError("a"), BudgetExceeded("b")):
         with pytest.raises(type(error), match=str(error)):
-            raise_breach(breach(error))
+            raise_breach(breach_header(error))
 
 
 @pytest.mark.parametrize("name", ["__builtins__", "annotations", "BREACHES", "__doc__", "exit"])

@@ -32,7 +32,7 @@ def alive(pid: int) -> bool:
 
 def test_a_host_is_born_and_ends_when_it_is_told(own: room.Nursery) -> None:
     ours, theirs = socket.socketpair()
-    child = own.born(theirs)
+    child = own.bear_child(theirs)
     theirs.close()
     assert alive(child.pid)
     child.end()
@@ -43,7 +43,7 @@ def test_a_host_is_born_and_ends_when_it_is_told(own: room.Nursery) -> None:
 
 def test_a_host_ends_by_itself_when_its_parent_is_gone(own: room.Nursery) -> None:
     ours, theirs = socket.socketpair()
-    child = own.born(theirs)
+    child = own.bear_child(theirs)
     theirs.close()
     ours.close()
     child.end(grace=20)
@@ -55,14 +55,14 @@ def test_a_killed_nursery_leaves_no_host_and_another_takes_its_place(
 ) -> None:
     monkeypatch.setattr(room, "_nurseries", [own])
     ours, theirs = socket.socketpair()
-    child = own.born(theirs)
+    child = own.bear_child(theirs)
     theirs.close()
     os.kill(own._process.pid, signal.SIGKILL)
     own._process.wait()
     child.end()
     assert ours.recv(1) == b""
     ours.close()
-    another = room.nursery()
+    another = room.start_nursery()
     assert another is not own
     another.close()
 

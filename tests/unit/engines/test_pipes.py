@@ -67,7 +67,7 @@ def test_what_is_shared_cannot_be_changed_and_goes_with_its_last_view(
 
 
 def test_memory_on_its_way_is_sealed() -> None:
-    memory = pipes._written(bytes(pipes.LARGE))
+    memory = pipes._write_memory(bytes(pipes.LARGE))
     for change in (lambda: os.write(memory, b"x"), lambda: os.ftruncate(memory, 1)):
         with pytest.raises(PermissionError):
             change()
@@ -94,9 +94,9 @@ def test_a_host_killed_while_it_holds_a_frame_leaves_nothing(
     assert isinstance(engine, Processes)
     ((name, pid),) = engine.pids.items()
     os.kill(pid, signal.SIGSTOP)
-    engine._send(name, {"do": "answer"}, bytes(pipes.LARGE))
+    engine._send_frame(name, {"do": "answer"}, bytes(pipes.LARGE))
     os.kill(pid, signal.SIGKILL)
-    assert engine._receive(name) is None
+    assert engine._receive_reply(name) is None
     engine.close()
     assert shared_by(os.getpid()) == []
     nursery = engine._workers[name].nursery._process.pid

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from securefg.federation.census import (
-    counted,
+    count_replies,
     with_constants,
     with_summable_rows,
     without_constants,
@@ -143,4 +143,4 @@ def test_counted_sizes_and_holders_are_whole_numbers() -> None:
     assert census is not None
     reply = census.reply(size=torch.zeros(3), holds=None)
     replies = Replies(reply, Clients.of([0, 1, 2]), (), {"size": torch.tensor(99.9996)})
-    assert counted(replies) == {"size": torch.tensor(100.0)}
+    assert count_replies(replies) == {"size": torch.tensor(100.0)}

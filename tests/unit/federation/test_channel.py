@@ -11,7 +11,7 @@ from torch import Tensor
 
 from securefg.federation.channel import Channel, Sealed, check_budget
 from securefg.foundation.errors import BudgetExceeded, NoRule, PrivacyError, ProtocolError
-from securefg.privacy.accountants import claims
+from securefg.privacy.accountants import claim_units
 from securefg.privacy.defence import Defence
 from securefg.privacy.defences.local_gaussian import LocalGaussian
 from securefg.privacy.defences.plain import Plain
@@ -83,7 +83,7 @@ def test_plain_sends_the_value_and_books_infinity() -> None:
     channel = Channel(policy({"weights": Plain()}), SystemNoise(), ledger)
     out = channel.seal(update(values), turn())
     assert torch.equal(weights_of(out), values)
-    claim, *_ = claims(ledger, 1e-5)
+    claim, *_ = claim_units(ledger, 1e-5)
     assert claim.epsilon == math.inf
     assert claim.because == ("Update.weights",)
 

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import Split
-from securefg.federation.evaluation import LocalScore, Scores, pool, score_locally, score_logits
+from securefg.federation.evaluation import (
+    LocalScore,
+    Scores,
+    pool_scores,
+    score_locally,
+    score_logits,
+)
 
 LABELS = torch.tensor([0, 1, 0, 1, 1, 0])
 # Right, right, wrong, right, wrong, right; log odds of two.
@@ -54,7 +60,7 @@ def test_a_client_without_test_nodes_has_no_accuracy() -> None:
 
 
 def test_pooled_accuracies_count_nodes_and_not_clients() -> None:
-    found = pool([local(0, [0], [0], [2]), local(1, [2], [2, 3, 4], [0, 1, 3])])
+    found = pool_scores([local(0, [0], [0], [2]), local(1, [2], [2, 3, 4], [0, 1, 3])])
     assert found.val_accuracy == pytest.approx(2 / 4)
     assert found.test_accuracy == pytest.approx(3 / 4)
     assert found.val_loss == pytest.approx((2 * RIGHT + 2 * WRONG) / 4, abs=1e-6)
@@ -68,14 +74,14 @@ def test_clients_that_hold_everything_apart_pool_to_the_scores_of_the_union() ->
     for client, nodes in enumerate(parts):
         ids = torch.tensor(nodes)
         scores.append(score_locally(client, LOGITS[ids], LABELS[ids], whole[ids]))
-    found, wanted = pool(scores), score_logits(LOGITS, LABELS, whole)
+    found, wanted = pool_scores(scores), score_logits(LOGITS, LABELS, whole)
     assert found.val_accuracy == wanted.val_accuracy
     assert found.test_accuracy == wanted.test_accuracy
     assert found.val_loss == pytest.approx(wanted.val_loss, abs=1e-6)
 
 
 def test_pooling_clients_without_held_out_nodes_gives_zero_and_not_nan() -> None:
-    found = pool([local(0, [0], [], []), local(1, [1], [], [])])
+    found = pool_scores([local(0, [0], [], []), local(1, [1], [], [])])
     assert (found.val_loss, found.val_accuracy, found.test_accuracy) == (0.0, 0.0, 0.0)
 
 

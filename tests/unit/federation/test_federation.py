@@ -34,7 +34,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope, Size, Turn
 from securefg.protocol.meanings import Other
 from securefg.protocol.messages import Message, personal, private, public
-from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total
+from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript, total_bytes
 from securefg.settings.methods import MethodSettings
 
 PLAIN = {f"Tell.{name}": Plain() for name in ("number", "size", "row")}
@@ -394,7 +394,7 @@ def test_byte_counts_are_the_sums_of_the_frames(bed: Bed, each: bool) -> None:
     assert traffic.down == sum(map(codec.size_of, bed.engine.down), Size())
     assert traffic.up.payload + traffic.up.envelope == sum(map(len, bed.engine.up))
     assert traffic.down.payload + traffic.down.envelope == sum(map(len, bed.engine.down))
-    assert total(iter(bed.records())) == (traffic.up, traffic.down)
+    assert total_bytes(iter(bed.records())) == (traffic.up, traffic.down)
 
 
 def test_a_broadcast_is_recorded_once_with_all_its_receivers(bed: Bed) -> None:
@@ -444,7 +444,7 @@ def test_a_round_whose_bodies_are_not_kept_is_thinned_and_still_counted(bed: Bed
     )
     thin.ask(ask(), Tell)
     assert all(r.thinned and r.body == b"" for r in bed.records())
-    assert total(iter(bed.records())) == (thin.traffic.up, thin.traffic.down)
+    assert total_bytes(iter(bed.records())) == (thin.traffic.up, thin.traffic.down)
 
 
 def test_every_release_is_booked_for_the_clients_that_made_it(bed: Bed) -> None:

@@ -11,7 +11,7 @@ from sklearn import metrics as known
 
 from securefg.data.graph import Split
 from securefg.data.splits import check_split
-from securefg.federation.evaluation import pool, score_locally, score_logits
+from securefg.federation.evaluation import pool_scores, score_locally, score_logits
 from securefg.federation.quality import quality_of_logits
 from securefg.foundation.errors import ConfigError, ProtocolError
 from securefg.protocol.codec import Clients
@@ -71,12 +71,12 @@ def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
     parts = zip((logits[:150], logits[150:]), (labels[:150], labels[150:]), masks, strict=True)
     local = [score_locally(k, *part) for k, part in enumerate(parts)]
     together = score_logits(logits, labels, Split(whole, whole, whole))
-    pooled = pool(local)
+    pooled = pool_scores(local)
     assert pooled.test is not None
     assert together.test is not None
     assert pooled.test.macro_f1 == pytest.approx(together.test.macro_f1)
     assert not [key for key in rounded_score(local[0]) if "confusion" in key or "ranks" in key]
-    assert pool([replace(local[0], test_confusion=None), local[1]]).test is None
+    assert pool_scores([replace(local[0], test_confusion=None), local[1]]).test is None
     told = rounded_score(local[0])
     assert told["test_precision"] is None  # of two classes alone
 
@@ -88,11 +88,11 @@ def test_average_precision_of_sites_is_told_in_steps_and_pooled() -> None:
     told = [rounded_score(score) for score in sites]
     assert told[0]["val_precision"] * 20 == pytest.approx(round(told[0]["val_precision"] * 20))
     read = [read_score(one, Clients(((0, 2),)), 60) for one in told]
-    pooled = pool([read[0], replace(read[1], val_precision=None)])
+    pooled = pool_scores([read[0], replace(read[1], val_precision=None)])
     assert pooled.val is not None
     assert pooled.val.average_precision == told[0]["val_precision"]
     assert pooled.val.figures() == {"average_precision": told[0]["val_precision"]}
-    assert pool([replace(one, val_precision=None) for one in read]).val is None
+    assert pool_scores([replace(one, val_precision=None) for one in read]).val is None
     for wrong in (float("nan"), 1.5, -0.1, 1, "0.5", True):
         with pytest.raises(ProtocolError, match="an average precision of"):
             read_score({**told[0], "test_precision": wrong}, Clients(((0, 2),)), 60)
@@ -103,11 +103,11 @@ def test_ranks_pool_by_the_nodes_of_the_clients_that_have_two_classes() -> None:
     more = score_locally(1, *_part(torch.tensor([[0.0, 1], [0, 2]]), [1, 0]))
     none = score_locally(2, *_part(torch.tensor([[0.0, 1], [0, 2]]), [0, 0]))
     assert (some.test_ranks, more.test_ranks, none.test_ranks) == ((1, 1), (0, 0.5), None)
-    found = pool([some, more, none]).test
+    found = pool_scores([some, more, none]).test
     assert found is not None
     assert found.average_precision == pytest.approx((3 * 1 + 2 * 0.5) / 5)
     assert found.roc_auc == pytest.approx(3 / 5)
-    alone = pool([none]).test
+    alone = pool_scores([none]).test
     assert alone is not None
     assert alone.average_precision is None
     assert some.reached("val_average_precision") == 1

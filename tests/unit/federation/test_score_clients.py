@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from securefg.data.graph import Split
-from securefg.federation.evaluation import LocalScore, pool, score_clients, score_locally
+from securefg.federation.evaluation import LocalScore, pool_scores, score_clients, score_locally
 
 
 def test_many_clients_at_once_score_as_each_by_itself() -> None:
@@ -29,4 +29,4 @@ def test_many_clients_at_once_score_as_each_by_itself() -> None:
 def test_clients_that_train_nothing_do_not_dilute_the_training_loss() -> None:
     trains = LocalScore(0, 2.0, 1.0, 1, 1, 1, 1, train_count=1)
     idle = LocalScore(1, 0.0, 1.0, 1, 1, 1, 1, train_count=0)
-    assert pool([trains, idle, idle]).train_loss == 2.0
+    assert pool_scores([trains, idle, idle]).train_loss == 2.0

@@ -16,13 +16,13 @@ import yaml
 
 from securefg.data.shard import save_shards
 from securefg.flare import coordinator
-from securefg.flare.kits import Kits, Plan, hand_out_plan, load_site_kit, provision
+from securefg.flare.kits import Kits, Plan, hand_out_plan, load_site_kit, provision_kits
 from securefg.flare.server_run import ServerKit, ServerRun
 from securefg.foundation.errors import SecurefgError
 from securefg.runs.assembly import Experiment, hosts_of, prepare
 from securefg.runs.folder import RunFolder
 from securefg.settings.config import RunConfig
-from securefg.site.job import Job, Sizes, spread
+from securefg.site.job import Job, Sizes, spread_hosts
 from securefg.site.packets import Packet
 from securefg.site.policy import POLICY_FILE, SitePolicy
 from securefg.site.run import SiteRun
@@ -41,7 +41,7 @@ def certificates() -> Path:
     folder = Path(mkdtemp(prefix="securefg-kits-")) / "kits"
     sites = {site: {f"none-{i}": Clients(((i, i + 1),))} for i, site in enumerate(SITES)}
     everything = SitePolicy.everything_goes()
-    return provision(folder, Plan("localhost", 1, sites, policy=everything)).path
+    return provision_kits(folder, Plan("localhost", 1, sites, policy=everything)).path
 
 
 class World:
@@ -65,7 +65,7 @@ class World:
         from securefg.site.roster import enrol_site, write_roster
 
         shutil.copytree(certificates(), self.kits.path)
-        self.assignment = spread(hosts_of(self.experiment), list(SITES))
+        self.assignment = spread_hosts(hosts_of(self.experiment), list(SITES))
         entries = []
         for site, hosts in self.assignment.items():
             home = self.kits.home(site)

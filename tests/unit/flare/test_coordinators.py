@@ -50,7 +50,7 @@ def test_a_deployed_coordinator_gives_the_weights_of_one_process(
 
 def test_deployed_server_setup_holds_no_graph_of_its_own(tmp_path: Path) -> None:
     world = World(tmp_path, settings(tmp_path, "gfl_appnp"))
-    setup = world.start(world.job(has_truth=False))._deployed()
+    setup = world.start(world.job(has_truth=False))._deployed_setup()
     assert type(setup) is Setup
     assert with_truth(setup) is None
     assert with_truth(world.experiment) is world.experiment

@@ -11,7 +11,7 @@ import pytest
 from securefg.flare import courier as courier_module
 from securefg.flare.courier import Courier, Silent
 from securefg.site.certificates import Root, Signer
-from securefg.site.packets import REPLY, Opened, Packet, read_route, seal
+from securefg.site.packets import REPLY, Opened, Packet, read_route, seal_packet
 from tests.unit.flare.federation_world import certificates
 
 
@@ -36,7 +36,7 @@ def made(
 
 def reply(site: str, packet: Packet) -> Packet:
     signer = Signer.load(certificates() / site / "startup")
-    return seal(signer, REPLY, read_route(packet).back(), {"from": site})
+    return seal_packet(signer, REPLY, read_route(packet).back(), {"from": site})
 
 
 def ask(courier: Courier) -> dict[str, Opened | Silent]:

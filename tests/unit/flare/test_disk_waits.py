@@ -25,7 +25,9 @@ def test_a_site_waits_for_the_disk_once_per_answer_and_the_server_once_per_step(
 
     def counted(handle: int) -> None:
         names = {frame.name for frame in traceback.extract_stack()}
-        waits["site" if "_answers" in names else "server" if "_receive" in names else ""] += 1
+        waits[
+            "site" if "_host_answers" in names else "server" if "_receive_replies" in names else ""
+        ] += 1
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", counted)

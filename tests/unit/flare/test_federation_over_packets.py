@@ -149,7 +149,7 @@ def test_a_full_disk_at_a_deployed_server_says_what_its_owners_can_do(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Run, "_execute", full)
+    monkeypatch.setattr(Run, "_execute_run", full)
     world = World(tmp_path, config(tmp_path))
     with pytest.raises(RunFailed, match="then continue with: securefg deploy submit") as raised:
         world.run()

@@ -14,7 +14,7 @@ import torch
 from securefg.protocol import codec
 from securefg.protocol.codec import Clients, Envelope
 from securefg.site.certificates import Signer
-from securefg.site.packets import REQUEST, Packet, Route, seal
+from securefg.site.packets import REQUEST, Packet, Route, seal_packet
 from securefg.site.policy import POLICY_FILE
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
@@ -25,7 +25,7 @@ SERVER = Signer.load(certificates() / "localhost" / "startup")
 
 def resealed(packet: Packet, site: str, content: dict[str, Any], blob: bytes) -> Packet:
     number = json.loads(packet.header)["number"]
-    return seal(SERVER, REQUEST, Route("job", "localhost", site, number), content, blob)
+    return seal_packet(SERVER, REQUEST, Route("job", "localhost", site, number), content, blob)
 
 
 def asks(packet: Packet, do: str = "answer") -> bool:
@@ -110,7 +110,7 @@ def test_a_round_is_answered_once_and_no_more_rounds_than_planned(tmp_path: Path
                 told.append(str(number))
                 route = Route("job", "localhost", site, json.loads(packet.header)["number"])
                 content = json.loads(packet.header)["content"]
-                repeated = seal(SERVER, REQUEST, route, content, packet.blob)
+                repeated = seal_packet(SERVER, REQUEST, route, content, packet.blob)
                 assert deliver(site, repeated) is None
         return reply
 
@@ -148,7 +148,7 @@ def test_crafted_models_are_scored_once_a_round_without_the_training_loss(tmp_pa
             for more in range(1, 4):
                 route = Route("job", "localhost", site, number + more)
                 content = json.loads(packet.header)["content"]
-                crafted = deliver(site, seal(SERVER, REQUEST, route, content, packet.blob))
+                crafted = deliver(site, seal_packet(SERVER, REQUEST, route, content, packet.blob))
                 if crafted is not None:
                     assert json.loads(crafted.header)["content"]["results"] == [{"scores": []}]
         return reply

@@ -14,7 +14,7 @@ from securefg.protocol import codec
 from securefg.protocol.transcript import read_transcript
 from securefg.runs.folder import RunFolder
 from securefg.site.certificates import Signer
-from securefg.site.packets import REPLY, Packet, Route, seal
+from securefg.site.packets import REPLY, Packet, Route, seal_packet
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
 
@@ -38,7 +38,7 @@ def told_by_site_2(world: World, lies: list[Lie], do: str = "answer", **job: Any
                 header = json.loads(reply.header)
                 content, blob = lie(header["content"], reply.blob)
                 route = Route("job", "site-2", "localhost", header["number"])
-                return seal(LIAR, REPLY, route, content, blob)
+                return seal_packet(LIAR, REPLY, route, content, blob)
         return reply
 
     world.between = between

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare.kits import Plan, provision
+from securefg.flare.kits import Plan, provision_kits
 from securefg.foundation.errors import ProtocolError, RunFailed
 from securefg.protocol.codec import Clients
 from securefg.secagg.keys import Identity
 from securefg.site.certificates import BadCertificate, NotSigned, Root, Signer
-from securefg.site.packets import REPLY, REQUEST, Packet, Route, open_packet, seal
+from securefg.site.packets import REPLY, REQUEST, Packet, Route, open_packet, seal_packet
 from tests.small import config
 from tests.unit.flare.federation_world import Deliver, World, certificates
 
@@ -37,14 +37,14 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another federation, with parties of the same names."""
     folder = tmp_path_factory.mktemp("foreign") / "kits"
     sites = {"site-1": {"client-0": Clients(((0, 1),))}}
-    return provision(folder, Plan("localhost", 1, sites)).path
+    return provision_kits(folder, Plan("localhost", 1, sites)).path
 
 
 ROUTE = Route("job", "localhost", "site-1", 7)
 
 
 def test_a_packet_opens_for_its_own_exchange_only() -> None:
-    packet = seal(signer("localhost"), REQUEST, ROUTE, {"do": "x"}, b"blob")
+    packet = seal_packet(signer("localhost"), REQUEST, ROUTE, {"do": "x"}, b"blob")
     assert open_packet(root(), REQUEST, ROUTE, packet).blob == b"blob"
     for other in (
         dataclasses.replace(ROUTE, job="another"),
@@ -58,7 +58,7 @@ def test_a_packet_opens_for_its_own_exchange_only() -> None:
 
 
 def test_a_changed_blob_or_header_is_seen() -> None:
-    packet = seal(signer("localhost"), REQUEST, ROUTE, {"do": "x"}, b"blob")
+    packet = seal_packet(signer("localhost"), REQUEST, ROUTE, {"do": "x"}, b"blob")
     with pytest.raises(NotSigned):
         open_packet(root(), REQUEST, ROUTE, dataclasses.replace(packet, blob=b"bl0b"))
     header = packet.header.replace(b'"x"', b'"y"')
@@ -67,7 +67,7 @@ def test_a_changed_blob_or_header_is_seen() -> None:
 
 
 def test_a_site_cannot_ask_as_the_server() -> None:
-    forged = seal(signer("site-2"), REQUEST, ROUTE, {"do": "x"})
+    forged = seal_packet(signer("site-2"), REQUEST, ROUTE, {"do": "x"})
     with pytest.raises(BadCertificate, match="the certificate shown is site-2's"):
         open_packet(root(), REQUEST, ROUTE, forged)
     borrowed = dataclasses.replace(forged, certificate=signer("localhost").certificate)
@@ -77,7 +77,7 @@ def test_a_site_cannot_ask_as_the_server() -> None:
 
 def test_a_server_of_another_federation_is_a_stranger(foreign: Path) -> None:
     theirs = Signer.load(foreign / "localhost" / "startup")
-    packet = seal(theirs, REQUEST, ROUTE, {"do": "x"})
+    packet = seal_packet(theirs, REQUEST, ROUTE, {"do": "x"})
     with pytest.raises(BadCertificate, match="of another federation"):
         open_packet(root(), REQUEST, ROUTE, packet)
 
@@ -102,7 +102,7 @@ def test_a_sites_answers_in_anothers_name_count_as_none(tmp_path: Path) -> None:
             assert reply is not None
             content = json.loads(reply.header)["content"]
             route = Route("job", "site-1", "localhost", json.loads(reply.header)["number"])
-            return seal(signer("site-2"), REPLY, route, content, reply.blob)
+            return seal_packet(signer("site-2"), REPLY, route, content, reply.blob)
         return deliver(site, packet)
 
     world.between = swap
@@ -140,7 +140,7 @@ def test_a_message_to_another_host_inside_a_good_packet_is_a_breach(tmp_path: Pa
         if header["content"]["do"] == "answer":
             blob = first.setdefault("blob", packet.blob)
             content = {**header["content"], "lengths": [len(blob)]}
-            packet = seal(
+            packet = seal_packet(
                 server, REQUEST, Route("job", "localhost", site, header["number"]), content, blob
             )
         return deliver(site, packet)
@@ -200,7 +200,7 @@ def test_a_server_that_swaps_a_key_while_it_runs_is_caught_by_the_sites(tmp_path
                 blob = codec.frame(dataclasses.replace(envelope, body=codec.encode(lied)))
                 content = {**header["content"], "lengths": [len(blob)]}
                 route = Route("job", "localhost", site, header["number"])
-                packet = seal(server, REQUEST, route, content, blob)
+                packet = seal_packet(server, REQUEST, route, content, blob)
         return deliver(site, packet)
 
     world.between = lie

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from securefg.flare.guard.modes import check_modes, problems
+from securefg.flare.guard.modes import check_modes, mode_problems
 from securefg.foundation.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ def test_a_kit_of_ones_own_is_fine(tmp_path: Path) -> None:
 def test_a_loose_mode_is_named(path: str, mode: int, tmp_path: Path) -> None:
     found = kit(tmp_path / "kit")
     (found / path).chmod(mode)
-    assert f"{mode:04o}" in problems(found)[0]
+    assert f"{mode:04o}" in mode_problems(found)[0]
     with pytest.raises(ConfigError, match="chmod"):
         check_modes(found)
 
@@ -47,4 +47,4 @@ def test_a_key_that_is_a_link_is_refused(tmp_path: Path) -> None:
     found = kit(tmp_path / "kit")
     (found / "startup" / "client.key").rename(tmp_path / "elsewhere")
     (found / "startup" / "client.key").symlink_to(tmp_path / "elsewhere")
-    assert "a link" in problems(found)[0]
+    assert "a link" in mode_problems(found)[0]

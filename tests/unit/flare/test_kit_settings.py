@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from securefg.flare.guard.modes import problems
-from securefg.flare.guard.settings import check_settings, settle, strange
-from securefg.flare.posture import posture
+from securefg.flare.guard.modes import mode_problems
+from securefg.flare.guard.settings import check_settings, settle, strange_settings
+from securefg.flare.posture import inspect_posture
 from securefg.foundation.errors import ConfigError
 from securefg.site.plan import PLAN_FILE
 from tests.unit.flare.federation_world import SITES, certificates
@@ -100,13 +100,13 @@ def test_a_kit_that_was_changed_is_not_started_and_the_check_says_so(how: str, k
     HOSTILE[how](kit)
     with pytest.raises(ConfigError):
         check_settings(kit)
-    (line,) = [line for line in posture(kit) if line.what == "settings"]
+    (line,) = [line for line in inspect_posture(kit) if line.what == "settings"]
     assert line.bad
 
 
 def test_a_servers_kit_keeps_its_jobs_where_it_lies(kits: Path) -> None:
     kit = kits / "localhost"
-    assert strange(kit) == []
+    assert strange_settings(kit) == []
     with pytest.raises(ConfigError, match=r"resources\.json"):
         check_settings(kit)  # it was never started here
     settle(kit)
@@ -123,13 +123,13 @@ def test_a_home_outside_of_the_kit_is_the_owners_alone_too(kits: Path, tmp_path:
     elsewhere.mkdir(mode=0o777)
     elsewhere.chmod(0o777)
     (kit / "local" / "securefg" / "site.json").write_text(json.dumps({"home": str(elsewhere)}))
-    assert problems(kit) == [f"{elsewhere}: mode 0777; wanted 0700"]
+    assert mode_problems(kit) == [f"{elsewhere}: mode 0777; wanted 0700"]
     elsewhere.chmod(0o700)
-    assert problems(kit) == []
+    assert mode_problems(kit) == []
     shutil.rmtree(kit / "securefg")
     (kit / "securefg").symlink_to("/usr")
     (kit / "local" / "securefg" / "site.json").write_text('{"home": "../../securefg"}')
-    assert "/usr: mode 0755" in problems(kit)[0] or "owned by" in problems(kit)[0]
+    assert "/usr: mode 0755" in mode_problems(kit)[0] or "owned by" in mode_problems(kit)[0]
 
 
 def test_a_process_imports_nothing_from_where_it_was_started(kits: Path, tmp_path: Path) -> None:

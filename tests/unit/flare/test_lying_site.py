@@ -21,7 +21,7 @@ LIAR, VICTIM = 3, 1
 def test_site_that_lies_about_a_tag_is_named_and_others_go_on(
     keys: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Session._wrapped
+    honest = Session._wrap_root
 
     def wrapped(session: Session, drop_root: Secret, place: int, peer: int) -> bytes:
         row = honest(session, drop_root, place, peer)
@@ -30,7 +30,7 @@ def test_site_that_lies_about_a_tag_is_named_and_others_go_on(
         session._tags[min(place, peer), max(place, peer)] = bytes(16)  # it stands by its lie
         return row[:32] + bytes(16)
 
-    monkeypatch.setattr(Session, "_wrapped", wrapped)
+    monkeypatch.setattr(Session, "_wrap_root", wrapped)
     masked = f"privacy.secure_aggregation={{keys: {keys}}}"
     world = World(tmp_path, config(tmp_path, PLAIN, masked, SHARES, "training.rounds=3"))
     assert all(len(hosts) == 1 for hosts in world.assignment.values())

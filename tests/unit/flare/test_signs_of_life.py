@@ -84,7 +84,7 @@ def test_cell_refused_message_is_no_sign_of_life(
     pulse = Pulse(Clock())
     monkeypatch.setattr(GuardedCell, "visits", Visits(tmp_path, "server"), raising=False)
     monkeypatch.setattr(GuardedCell, "pulse", pulse)
-    monkeypatch.setattr(module, "_certificate", lambda connection: "bank-b")
+    monkeypatch.setattr(module, "_certificate_name", lambda connection: "bank-b")
     cell = GuardedCell("server", root_url="tcp://localhost:1", secure=False, credentials={})
     CoreCell.ALL_CELLS.pop("server")
 

@@ -61,10 +61,10 @@ def test_opacus_is_imported_after_a_graph_library_was_postponed() -> None:
     lines = (
         "from securefg.models.any_network import UNUSED_PARTS",
         "from securefg.foundation.postponed_imports import postpone_imports",
-        "from securefg.privacy.defences.dp_sgd import watch",
+        "from securefg.privacy.defences.dp_sgd import watch_module",
         "import importlib, torch",
         "with postpone_imports(*UNUSED_PARTS):",
         "    importlib.import_module('torch_geometric.nn.models')",
-        "watch(torch.nn.Linear(2, 2))",
+        "watch_module(torch.nn.Linear(2, 2))",
     )
     subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

@@ -14,7 +14,7 @@ from securefg.federation.roles import Host
 from securefg.privacy.ledger import Ledger
 from securefg.protocol import codec
 from securefg.protocol.transcript import Record, TranscriptWriter, read_transcript
-from securefg.runs.assembly import Experiment, enrol, prepare, start_engine
+from securefg.runs.assembly import Experiment, enrol_clients, prepare, start_engine
 from securefg.runs.folder import RunFolder
 from securefg.secagg.forms import Secure
 from securefg.settings.config import RunConfig
@@ -54,7 +54,7 @@ class Deployed:
     def new(cls, chosen: RunConfig) -> Deployed:
         x = prepare(chosen)
         folder = RunFolder.create(chosen, lambda path: None)
-        secure = enrol(x, folder)
+        secure = enrol_clients(x, folder)
         assert secure is not None
         return cls(x, folder, secure)
 

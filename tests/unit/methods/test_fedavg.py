@@ -149,7 +149,7 @@ def last_model(run: RunFolder) -> Tensor:
 def initial(experiment: Experiment) -> tuple[nn.Module, Tensor]:
     settings, public = experiment.config.method, experiment.public
     sizes = (public.num_features, public.num_classes)
-    module = any_network.build(settings.network, settings.arguments, *sizes, public.seed)
+    module = any_network.build_network(settings.network, settings.arguments, *sizes, public.seed)
     return module, any_network.vector_of(module)
 
 

@@ -18,7 +18,7 @@ from securefg.foundation.streams import derive_seed
 from securefg.methods.gfl_appnp import algorithm as gfl_appnp
 from securefg.methods.gfl_appnp.messages import Globals, Representation, Update
 from securefg.models.appnp import propagation_matrix
-from securefg.models.two_layer_mlp import MlpShape, mlp
+from securefg.models.two_layer_mlp import MlpShape, run_mlp
 from securefg.privacy.ledger import read_ledger
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.messages import Message
@@ -86,7 +86,7 @@ def centralised(experiment: Experiment, weights: Tensor, lr: float) -> Tensor:
     graph = experiment.union
     shape = MlpShape(graph.num_features, 64, graph.num_classes)
     vector = weights.clone().requires_grad_()
-    hidden = mlp(shape.split(vector), graph.features.double()[:, None])[:, 0]
+    hidden = run_mlp(shape.split(vector), graph.features.double()[:, None])[:, 0]
     assert experiment.public.edge_index is not None
     matrix = propagation_matrix(experiment.public.edge_index, graph.num_nodes)
     logits = matrix @ hidden
@@ -140,7 +140,7 @@ def by_autograd(experiment: Experiment, cohort: OneHost, start: Tensor) -> Tenso
         for batch in batches:
             chosen = slice(None) if batch is None else batch[row]
             variable = vector.clone().requires_grad_()
-            logits = sums.own[client] * mlp(shape.split(variable), x[chosen][None])[0]
+            logits = sums.own[client] * run_mlp(shape.split(variable), x[chosen][None])[0]
             logits = logits + sums.context[client]
             if learn.slope is not None:
                 compact = learn.slope[row].view(1, shape.hidden, -1)
@@ -156,7 +156,7 @@ def batches_of(experiment: Experiment, cohort: OneHost, trainers: Clients) -> li
     """The draws of the host, whose law has a test of its own."""
     train = experiment.union.split.train
     num_samples = int(train[0].sum()) if train.dim() == 2 else cohort.host._x.shape[1]
-    return list(cohort.host._batches(Turn(1, 1, trainers), num_samples))
+    return list(cohort.host._draw_batches(Turn(1, 1, trainers), num_samples))
 
 
 @pytest.mark.parametrize("jacobian", ["full", "none"])
@@ -185,7 +185,9 @@ def test_local_steps_of_all_clients_at_once_are_those_of_each_by_autograd(
 def test_batches_are_samples_without_replacement_and_change_with_every_step(tmp_path: Path) -> None:
     run = gfl(tmp_path, TASKS["sc"], "method.batch_size=2", "training.local_epochs=40")
     cohort = OneHost(prepare(run))
-    drawn = [b for b in cohort.host._batches(Turn(1, 1, Clients.of([3, 4])), 4) if b is not None]
+    drawn = [
+        b for b in cohort.host._draw_batches(Turn(1, 1, Clients.of([3, 4])), 4) if b is not None
+    ]
     together = torch.stack(drawn)
     assert together.shape == (40, 2, 2)
     assert bool((together[..., 0] != together[..., 1]).all())
@@ -204,7 +206,7 @@ def test_a_compact_jacobian_is_the_jacobian(double: None, tmp_path: Path) -> Non
     features = experiment.union.features.double()
 
     def represent(vector: Tensor) -> Tensor:
-        return mlp(shape.split(vector), features).mean(1)
+        return run_mlp(shape.split(vector), features).mean(1)
 
     by_autograd = torch.func.jacrev(represent)(weights)
     assert torch.allclose(full_jacobian(compact, shape.split(weights).second), by_autograd)

@@ -232,11 +232,11 @@ def test_sums_of_one_or_two_contributors_are_refused(tmp_path: Path) -> None:
     run, whole = experiment.config, torch.combinations(torch.arange(3, 20)).T
     whole = torch.cat([whole, whole.flip(0)], dim=1)
     alone = replace(experiment.public, edge_index=whole)  # 0, 1, 2 have no sums: nothing to show
-    assert gfl_appnp.planned(run.method, run.training, alone)
+    assert gfl_appnp.plan_releases(run.method, run.training, alone)
     pair = torch.tensor([[0, 1], [1, 0]])
     two = replace(experiment.public, edge_index=torch.cat([whole, pair], dim=1))
     with pytest.raises(ConfigError, match=r"the sums of 2 clients .* fewer than 3 contributors"):
-        gfl_appnp.planned(run.method, run.training, two)
+        gfl_appnp.plan_releases(run.method, run.training, two)
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_a_sum_to_open_is_refused_where_nothing_is_masked(tmp_path: Path) -> Non
     endpoint: Endpoint = next(iter(engine._endpoints.values()))
     sealed = SealedSums(context=torch.zeros(20, 2, dtype=torch.int32), own=torch.zeros(20))
     with pytest.raises(ProtocolError, match="does not mask"):
-        endpoint._opened(sealed, Turn(1, 1, endpoint.clients))
+        endpoint._open_sums(sealed, Turn(1, 1, endpoint.clients))

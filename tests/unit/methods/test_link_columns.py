@@ -18,7 +18,7 @@ from securefg.methods.two_sums.features import (
     moments_of,
     moved_by_node,
     neighbour_moves,
-    packed,
+    pack_moments,
     rows_of,
 )
 from securefg.methods.two_sums.settings import Settings
@@ -77,7 +77,7 @@ class Case:
         if without is not None:
             kept = torch.arange(self.count) != without
             graph = graph.subgraph(kept.nonzero().flatten())
-        return packed(moments_of(graph, rows_of(graph, None, self.settings)))
+        return pack_moments(moments_of(graph, rows_of(graph, None, self.settings)))
 
     def moved_by_links(self) -> list[float]:
         """For every pair: how far its removal, and a change of it, moves the sums, over 2 nm."""
@@ -120,7 +120,7 @@ def test_referee_catches_links_without_a_bound(monkeypatch: pytest.MonkeyPatch) 
         total = sum(row[0] or 0.0 for row in rows)
         return [total] + [0.0] * (WIDTH // 2 - 1)
 
-    monkeypatch.setattr(transfers, "_entries", plain)
+    monkeypatch.setattr(transfers, "_row_entries", plain)
     assert max(m for seed in range(20) for m in Case(seed).moved_by_links()) > 1.5
 
 

@@ -25,14 +25,14 @@ from securefg.methods.noisy_counts.features import (
     OwnRowToo,
     choose_share,
     describe_nodes,
+    feature_width,
     label_counts,
     moved_counts,
     place_rows,
     sum_moments,
-    width,
 )
 from securefg.methods.noisy_counts.settings import Settings
-from securefg.methods.two_sums.features import links_of, packed
+from securefg.methods.two_sums.features import links_of, pack_moments
 from securefg.runs import runner
 from securefg.runs.assembly import prepare
 from securefg.settings.config import RunConfig, parse_config
@@ -144,7 +144,7 @@ def test_removed_node_moves_moments_by_root_two_for_any_counts(seed: int, size: 
 
 
 def moments(graph: Graph, projection: Tensor, counts: Tensor) -> Tensor:
-    return packed(sum_moments(graph, describe_nodes(graph, projection, counts, 1.0, True)))
+    return pack_moments(sum_moments(graph, describe_nodes(graph, projection, counts, 1.0, True)))
 
 
 # ------------------------------------------------------------------------------------ whole runs
@@ -209,7 +209,7 @@ def test_sums_of_the_run_expose_no_upload(finished: runner.Outcome) -> None:
 
 def test_predictions_without_own_features_follow_from_the_release(tmp_path: Path) -> None:
     graph = prepare(config(tmp_path)).union
-    classes, dim = graph.num_classes, width(graph.num_classes)
+    classes, dim = graph.num_classes, feature_width(graph.num_classes)
     release = Model(
         projection=torch.randn(graph.num_features, classes),
         counts=torch.randn(graph.num_nodes, classes),

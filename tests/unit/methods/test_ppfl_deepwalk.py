@@ -21,7 +21,7 @@ from securefg.methods.ppfl.exchange import (
     num_uploads,
 )
 from securefg.methods.ppfl_deepwalk.algorithm import Client, DeepWalkServer, Settings
-from securefg.models.procrustes import aligned
+from securefg.models.procrustes import align_rows
 from securefg.protocol.codec import Clients, Turn
 from securefg.protocol.transcript import read_transcript
 from securefg.runs import runner
@@ -92,7 +92,7 @@ def random_rows(clients: int = 3, nodes: int = 6, dim: int = 2) -> torch.Tensor:
 def test_every_client_gets_the_mean_in_its_own_space() -> None:
     rows = random_rows()
     second = served(rows)[1]
-    wanted = (rows[1] + aligned(rows[0], rows[1]) + aligned(rows[2], rows[1])) / 3
+    wanted = (rows[1] + align_rows(rows[0], rows[1]) + align_rows(rows[2], rows[1])) / 3
     assert torch.allclose(second.rows[1], wanted, atol=1e-5)
 
 
@@ -105,7 +105,7 @@ def test_who_dropped_out_is_not_in_the_others_mean_and_is_aligned_to_when_last_s
     rows = random_rows()
     third = served(rows, away=[set(), {2}])[2]
     assert third.known.tolist() == [True, True, True]
-    assert torch.allclose(third.rows[0], (rows[0] + aligned(rows[1], rows[0])) / 2, atol=1e-5)
+    assert torch.allclose(third.rows[0], (rows[0] + align_rows(rows[1], rows[0])) / 2, atol=1e-5)
     never = served(rows, away=[{2}, {2}])[2]
     assert never.known.tolist() == [True, True, False]
 
@@ -114,7 +114,7 @@ def test_degrees_weigh_the_rows() -> None:
     rows, weights = random_rows(2), torch.ones(2, 6, 1)
     weights[0, 3] = 0
     second = served(rows, weights, aggregation="degree")[1]
-    turned = aligned(rows[1], rows[0])
+    turned = align_rows(rows[1], rows[0])
     assert torch.allclose(second.rows[0, 3], turned[3], atol=1e-5)
     assert torch.allclose(second.rows[0, 2], (turned[2] + rows[0, 2]) / 2, atol=1e-5)
 
@@ -145,10 +145,10 @@ def test_a_client_rotates_onto_the_mean_and_back() -> None:
     )
     sent = part.reply(request, own)
     assert isinstance(sent, RotatedRows)
-    assert torch.allclose(sent.rows[0], aligned(own, mean), atol=1e-6)
+    assert torch.allclose(sent.rows[0], align_rows(own, mean), atol=1e-6)
     received = part.received(request, own)
     assert received is not None
-    assert torch.allclose(received[:5], aligned(mean, own)[:5], atol=1e-5)
+    assert torch.allclose(received[:5], align_rows(mean, own)[:5], atol=1e-5)
     assert torch.equal(received[5], own[5])
 
 

@@ -121,7 +121,7 @@ def test_residual_rounds_without_noise_improve_the_fit(tmp_path: Path) -> None:
     for _ in range(4):
         uploads = answered(users, pseudo, server._projection)
         sizes.append(float(uploads.flatten(1).norm(dim=1).square().sum()))
-        server._projection = server._improved(uploads.sum(0).double(), 0.0)
+        server._projection = server._improve_projection(uploads.sum(0).double(), 0.0)
     assert sizes[3] < sizes[2] < sizes[1] < sizes[0]
 
 

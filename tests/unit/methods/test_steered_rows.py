@@ -10,7 +10,7 @@ import torch
 
 from securefg.foundation.errors import MaskingRefused
 from securefg.methods.ppfl.exchange import Mean, RotatedRows, Trained
-from securefg.models.procrustes import rotated, rotation
+from securefg.models.procrustes import find_rotation, rotate_rows
 from securefg.protocol.codec import Clients
 from securefg.runs.assembly import prepare, start_engine
 from securefg.settings.config import RunConfig, parse_config
@@ -48,9 +48,9 @@ def test_means_told_to_all_but_one_show_that_ones_rows(in_a_session: bool, tmp_p
         server.begin_round(2)
         total = server.ask(mean(2, True, None), RotatedRows).sum("rows")
         start = engine.host(1)._rows._start  # type: ignore[attr-defined]
-        others = rotated(rows, rotation(rows, start)).clamp(-BOUND, BOUND)
+        others = rotate_rows(rows, find_rotation(rows, start)).clamp(-BOUND, BOUND)
         own = engine.host(0)._own()  # type: ignore[attr-defined]
-        victim = rotated(own, rotation(own, start))
+        victim = rotate_rows(own, find_rotation(own, start))
     assert torch.allclose(total - 3 * others, victim, atol=1e-5)
 
 

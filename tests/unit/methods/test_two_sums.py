@@ -20,12 +20,18 @@ from securefg.methods.two_sums.features import (
     moments_of,
     moved_by_node,
     neighbour_moves,
-    packed,
+    pack_moments,
     rows_of,
-    unpacked,
+    unpack_moments,
 )
 from securefg.methods.two_sums.settings import Settings
-from securefg.models.discriminant import Moments, class_scores, discriminant, head, is_clear
+from securefg.models.discriminant import (
+    Moments,
+    class_scores,
+    is_clear,
+    solve_discriminant,
+    solve_head,
+)
 from securefg.runs import runner
 from securefg.settings.config import parse_config
 from tests.small import CSBM
@@ -63,7 +69,7 @@ def without_edge(graph: Graph, edge: int) -> Graph:
 
 
 def second_sum(graph: Graph, projection: Tensor | None, settings: Settings) -> Tensor:
-    return packed(moments_of(graph, rows_of(graph, projection, settings)))
+    return pack_moments(moments_of(graph, rows_of(graph, projection, settings)))
 
 
 def drawn_settings(rng: np.random.Generator) -> Settings:
@@ -135,11 +141,11 @@ def test_packing_keeps_the_distance_and_comes_back():
     rows = torch.randn(9, 5, generator=rng, dtype=torch.float64)
     labels = torch.randn(9, 3, generator=rng, dtype=torch.float64)
     moments = Moments(rows.T @ rows, rows.T @ labels)
-    vector = packed(moments)
+    vector = pack_moments(moments)
     assert torch.isclose(
         vector.norm() ** 2, moments.second.norm() ** 2 + moments.by_class.norm() ** 2
     )
-    back = unpacked(vector, 5)
+    back = unpack_moments(vector, 5)
     assert torch.allclose(back.second, moments.second)
     assert torch.allclose(back.by_class, moments.by_class)
 
@@ -153,7 +159,7 @@ def test_the_head_is_linear_discriminant_analysis():
     phi = torch.from_numpy(np.concatenate([data, np.full((400, 1), 0.5)], 1))
     hot = torch.from_numpy(np.eye(3)[labels])
     moments = Moments(phi.T @ phi, phi.T @ hot)
-    weights, offsets = discriminant(moments, 0.5, noise=0.0, ridge=1e-6)
+    weights, offsets = solve_discriminant(moments, 0.5, noise=0.0, ridge=1e-6)
     ours = (phi @ weights + offsets).argmax(1).numpy()
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(data, labels).predict(data)
     assert (ours == theirs).mean() > 0.99
@@ -166,7 +172,7 @@ def test_the_head_is_regression_where_noise_is_near_the_signal():
     moments = Moments(rows.T @ rows, rows.T @ labels)
     assert is_clear(moments, 0.5, noise=1.0)
     assert not is_clear(moments, 0.5, noise=20.0)
-    weights, offsets = head(moments, 0.5, noise=20.0, clear=False)
+    weights, offsets = solve_head(moments, 0.5, noise=20.0, clear=False)
     lam = 2 * 20.0 * math.sqrt(5) + 1
     by_hand = 2 * torch.linalg.inv(moments.second + lam * torch.eye(5).double()) @ moments.by_class
     assert torch.allclose(weights, by_hand)
@@ -187,7 +193,7 @@ def test_noise_alone_gives_no_class_scores():
 
 def test_sums_without_any_signal_are_solved_without_a_fault():
     nothing = Moments(torch.zeros(4, 4).double(), torch.zeros(4, 2).double())
-    weights, offsets = discriminant(nothing, 0.5, noise=10.0)
+    weights, offsets = solve_discriminant(nothing, 0.5, noise=10.0)
     assert bool(torch.isfinite(weights).all())
     assert bool(torch.isfinite(offsets).all())
     assert bool(torch.isfinite(class_scores(torch.zeros(5, 2).double(), 1.0, rates=True)).all())

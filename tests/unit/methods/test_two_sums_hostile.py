@@ -16,7 +16,7 @@ from audits.uploads import open_channel
 from securefg.data.graph import Graph, Split, undirected
 from securefg.federation.roles import PublicInfo
 from securefg.methods.two_sums import features
-from securefg.methods.two_sums.algorithm import ClassSums, Products, planned
+from securefg.methods.two_sums.algorithm import ClassSums, Products, plan_releases
 from securefg.methods.two_sums.features import moved_by_node, neighbour_moves, rows_of
 from securefg.methods.two_sums.settings import Settings
 from securefg.privacy.accountants import claim
@@ -220,7 +220,7 @@ def policy_for(settings: Settings, nodes: int, holders: int, unit: str = "node")
             "secure_aggregation": {"dropout": 0, "corrupt": 0},
         }
     )
-    releases = planned(settings, TrainingSettings(rounds=1, patience=None), info)
+    releases = plan_releases(settings, TrainingSettings(rounds=1, patience=None), info)
     population = Population(holders + 2, nodes, node_holders=holders, edge_holders=holders)
     return make_policy(privacy, releases, holders + 2, holders + 2, population)
 

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from securefg.foundation.errors import ConfigError
-from securefg.models.any_network import build, layout_of, load_vector, seeded, vector_of
+from securefg.models.any_network import (
+    build_network,
+    layout_of,
+    load_vector,
+    seeded_stream,
+    vector_of,
+)
 from securefg.protocol.meanings import Matrix
 
 FEATURES, CLASSES = 7, 3
@@ -128,7 +134,7 @@ def own(name: str) -> str:
 
 
 def made(network: str, seed: int = 1, **arguments: Any) -> nn.Module:
-    return build(network, arguments, FEATURES, CLASSES, seed)
+    return build_network(network, arguments, FEATURES, CLASSES, seed)
 
 
 # ------------------------------------------------------------------------------------ building
@@ -157,7 +163,7 @@ def test_arguments_are_the_networks_own() -> None:
     from torch_geometric import nn as pyg  # seconds, which collection need not take
 
     ours = made("GraphSAGE", seed=4, hidden_channels=5, num_layers=3, dropout=0.5)
-    with seeded(4):
+    with seeded_stream(4):
         theirs = pyg.GraphSAGE(FEATURES, 5, 3, CLASSES, dropout=0.5)
     assert str(ours) == str(theirs)
     assert torch.equal(vector_of(ours), vector_of(theirs))
@@ -173,9 +179,9 @@ def test_first_weights_are_the_seeds_alone_and_leave_torchs_stream_as_it_was() -
 
 
 def test_seeds_of_any_size_are_taken() -> None:
-    with seeded(2**64 - 1):
+    with seeded_stream(2**64 - 1):
         large = torch.rand(3)
-    with seeded((2**64 - 1) % 2**63):
+    with seeded_stream((2**64 - 1) % 2**63):
         assert torch.equal(torch.rand(3), large)
 
 

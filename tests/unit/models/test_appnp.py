@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from securefg.data.graph import undirected
-from securefg.models.appnp import dense_adjacency, propagate, propagation_matrix
+from securefg.models.appnp import dense_adjacency, propagate_hidden, propagation_matrix
 from securefg.models.gcn import normalized_adjacency
 
 EDGES = undirected(torch.tensor([[0, 0, 1, 3], [1, 2, 2, 4]]), 6)
@@ -27,7 +27,7 @@ def test_the_matrix_is_the_sum_of_the_papers_powers() -> None:
 def test_propagating_equals_multiplying_by_the_matrix() -> None:
     hidden = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     whole = propagation_matrix(EDGES, 6).float() @ hidden
-    found = propagate(normalized_adjacency(EDGES, 6), hidden, 0.1, 10)
+    found = propagate_hidden(normalized_adjacency(EDGES, 6), hidden, 0.1, 10)
     torch.testing.assert_close(found, whole)
 
 

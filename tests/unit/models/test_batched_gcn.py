@@ -88,7 +88,7 @@ def test_dropout_keeps_its_share_and_the_mean(features: Tensor, dropout: float) 
     field = Field.whole(_adjacency(), feature_matrix(features))
     weights = torch.cat([SHAPE.split(v)[0] for v in VECTORS], 1)
     run, stream = Pass(field, weights, torch.zeros(COUNT, HIDDEN, CLASSES)), torch_stream(0, "kept")
-    kept = torch.stack([run._draw(dropout, stream).clone() for _ in range(200)])
+    kept = torch.stack([run._draw_kept(dropout, stream).clone() for _ in range(200)])
     assert abs(float(kept.mean()) - (1 - dropout)) < 4 * (0.25 / kept.numel()) ** 0.5
     places = kept.mean(0)
     assert abs(float(places.std()) - (dropout * (1 - dropout) / 200) ** 0.5) < 0.005

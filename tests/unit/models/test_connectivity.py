@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from securefg.data.graph import undirected
-from securefg.models.appnp import heterogeneity
+from securefg.models.appnp import graph_heterogeneity
 
 
 def complete(n: int) -> torch.Tensor:
@@ -23,14 +23,14 @@ def test_it_is_the_largest_eigenvalue_of_the_papers_product() -> None:
     ones = torch.ones(n, n, dtype=torch.float64)
     product = (torch.eye(n) / n - ones / n**2) @ torch.linalg.pinv(laplacian)
     expected = torch.linalg.eigvals(product).real.max()
-    assert heterogeneity(edges, n) == pytest.approx(float(expected))
+    assert graph_heterogeneity(edges, n) == pytest.approx(float(expected))
 
 
 def test_it_falls_with_connection() -> None:
-    assert heterogeneity(complete(9), 9) == pytest.approx(1 / 81)
-    assert heterogeneity(path(9), 9) > heterogeneity(complete(9), 9)
+    assert graph_heterogeneity(complete(9), 9) == pytest.approx(1 / 81)
+    assert graph_heterogeneity(path(9), 9) > graph_heterogeneity(complete(9), 9)
 
 
 def test_components_are_judged_by_themselves_and_no_edges_give_zero() -> None:
-    assert heterogeneity(path(3), 6) == pytest.approx(1 / 6)
-    assert heterogeneity(torch.empty(2, 0, dtype=torch.int64), 4) == 0
+    assert graph_heterogeneity(path(3), 6) == pytest.approx(1 / 6)
+    assert graph_heterogeneity(torch.empty(2, 0, dtype=torch.int64), 4) == 0

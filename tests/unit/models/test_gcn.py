@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from securefg.data.graph import undirected
-from securefg.models.gcn import GcnShape, SumOf, gcn, normalized_adjacency
+from securefg.models.gcn import GcnShape, SumOf, normalized_adjacency, run_gcn
 from securefg.models.network import keep_mask
 from securefg.models.sparse import DenseMatrix, FeatureMatrix, SparseMatrix
 
@@ -61,7 +61,7 @@ def test_layers_and_gradients_are_those_of_the_dense_formula(kind: type) -> None
     adjacency = dense_adjacency(edge_index)
     first, second = weights()
     features: FeatureMatrix = kind(x)
-    hidden, logits = gcn((first, second), in_double(adjacency), features)
+    hidden, logits = run_gcn((first, second), in_double(adjacency), features)
     wanted_hidden = torch.relu(adjacency @ x @ first)
     wanted = adjacency @ wanted_hidden @ second
     assert torch.allclose(hidden, wanted_hidden, atol=1e-12)
@@ -78,7 +78,7 @@ def test_dropout_acts_on_the_features_and_on_the_hidden_layer() -> None:
     adjacency, features = dense_adjacency(edge_index), SparseMatrix.from_dense(x)
     first, second = weights()
     stream = torch.Generator().manual_seed(6)
-    hidden, logits = gcn((first, second), in_double(adjacency), features, 0.5, stream)
+    hidden, logits = run_gcn((first, second), in_double(adjacency), features, 0.5, stream)
     again = torch.Generator().manual_seed(6)
     kept = torch.zeros_like(x)
     kept[x.nonzero(as_tuple=True)] = features.values * keep_mask(features.values.shape, 0.5, again)
@@ -92,10 +92,10 @@ def test_dropout_acts_on_the_features_and_on_the_hidden_layer() -> None:
 def test_without_a_stream_dropout_does_nothing() -> None:
     edge_index, x = a_graph()
     adjacency = in_double(dense_adjacency(edge_index))
-    plain = gcn(weights(), adjacency, DenseMatrix(x))
+    plain = run_gcn(weights(), adjacency, DenseMatrix(x))
     assert all(
         torch.equal(a, b)
-        for a, b in zip(plain, gcn(weights(), adjacency, DenseMatrix(x), 0.9), strict=True)
+        for a, b in zip(plain, run_gcn(weights(), adjacency, DenseMatrix(x), 0.9), strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.foundation.streams import torch_stream
-from securefg.models.gcn import GcnShape, Operator, SumOf, gcn, normalized_adjacency
+from securefg.models.gcn import GcnShape, Operator, SumOf, normalized_adjacency, run_gcn
 from securefg.models.sparse import feature_matrix
 from securefg.models.training import Labelled, Targets, gcn_gradients, labelled_rows
 
@@ -45,7 +45,7 @@ def test_gradients_are_those_of_autograd_to_the_bit(
         return targets[0].factor * means[0] + targets[1].factor * means[1]
 
     weights = [w.clone().requires_grad_() for w in SHAPE.split(SHAPE.initial(stream))]
-    logits = gcn(weights, adjacency, features, dropout, torch_stream(1, "dropout"))[1]
+    logits = run_gcn(weights, adjacency, features, dropout, torch_stream(1, "dropout"))[1]
     known = torch.autograd.grad(loss(logits), weights)
     labelled = Labelled.of(adjacency, targets, CLASSES)
     written = gcn_gradients(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from securefg.data.graph import undirected
 from securefg.foundation.streams import torch_stream
-from securefg.models.gcn import gcn, normalized_adjacency
+from securefg.models.gcn import normalized_adjacency, run_gcn
 from securefg.models.latent_networks import LatentGat, LatentGcn, Smoothness
 from securefg.models.sparse import DenseMatrix
 
@@ -26,7 +26,7 @@ def test_the_latent_gcn_is_the_gcn_without_its_first_product() -> None:
     network = LatentGcn(EDGES, (NUM_NODES, 6, 3), 0.5, 0, CPU)
     whole = (torch.eye(6), network.parameters[0])
     adjacency = normalized_adjacency(EDGES, NUM_NODES)
-    _, wanted = gcn(whole, adjacency, DenseMatrix(latents(6)))
+    _, wanted = run_gcn(whole, adjacency, DenseMatrix(latents(6)))
     assert torch.allclose(network.logits(latents(6)), wanted, atol=1e-6)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from securefg.data.graph import undirected
-from securefg.models.gcn import GcnShape, gcn, normalized_adjacency
+from securefg.models.gcn import GcnShape, normalized_adjacency, run_gcn
 from securefg.models.sparse import FeatureMatrix, SparseMatrix, feature_matrix
 from securefg.models.training import GcnTrainer, Targets
 
@@ -53,7 +53,7 @@ def train(
 
 def loss(trainer: GcnTrainer) -> float:
     adjacency, features = a_problem()
-    _, logits = gcn(trainer.weights, adjacency, features)
+    _, logits = run_gcn(trainer.weights, adjacency, features)
     return float(cross_entropy(logits, CLASSES).detach())
 
 
@@ -99,7 +99,7 @@ def test_the_loss_is_the_sum_of_the_means_times_their_factors() -> None:
     found, wanted = a_trainer(weight_decay=0.0), a_trainer(weight_decay=0.0)
     train(found, 1, [few, more], dropout=0.0)
     adjacency, features = a_problem()
-    _, logits = gcn(wanted.weights, adjacency, features)
+    _, logits = run_gcn(wanted.weights, adjacency, features)
     terms = [cross_entropy(logits[t.nodes], t.classes) for t in (few, more)]
     gradients = torch.autograd.grad(terms[0] + 0.25 * terms[1], wanted.weights)
     for before, after, gradient in zip(wanted.weights, found.weights, gradients, strict=True):

@@ -10,9 +10,9 @@ from securefg.data.drawn_graphs import draw_csbm
 from securefg.data.partitions import draw_partition
 from securefg.data.shard import Shard, shards
 from securefg.foundation.streams import torch_stream
-from securefg.models.classifiers import mlp, mlp_shapes
+from securefg.models.classifiers import mlp_shapes, run_mlp
 from securefg.models.many_mlps import ClientSamples, TrainingSet, local_sgd
-from securefg.models.network import glorot, split
+from securefg.models.network import draw_glorot, split_vector
 from securefg.settings.data import CsbmSettings
 from securefg.settings.partition import OneNodeSettings
 
@@ -34,13 +34,13 @@ def training_set(held: tuple[Shard, ...]) -> TrainingSet:
 
 
 def start(count: int) -> torch.Tensor:
-    return torch.stack([glorot(SHAPES, torch_stream(0, "weights", k)) for k in range(count)])
+    return torch.stack([draw_glorot(SHAPES, torch_stream(0, "weights", k)) for k in range(count)])
 
 
 def test_local_sgd_is_each_clients_own() -> None:
     held = clients()[:3]
     own = training_set(held)
-    batches = list(own.batches(4, 5, 0, "batch", 1))
+    batches = list(own.draw_batches(4, 5, 0, "batch", 1))
     found = local_sgd(start(3), SHAPES, own, batches, 0.3, 0.01)
     for k, shard in enumerate(held):
         vector = start(3)[k].requires_grad_()
@@ -50,7 +50,7 @@ def test_local_sgd_is_each_clients_own() -> None:
         labels = graph.labels[0][graph.split.train[0]]
         for batch in batches:
             sgd.zero_grad()
-            logits = mlp(split(vector, SHAPES), inputs[batch[k]])
+            logits = run_mlp(split_vector(vector, SHAPES), inputs[batch[k]])
             cross_entropy(logits, labels[batch[k]]).backward()
             sgd.step()
         assert torch.allclose(found[k], vector, atol=1e-6)
@@ -61,7 +61,7 @@ def test_clients_without_training_samples_keep_their_weights() -> None:
     own = training_set(held)
     trains = torch.tensor([bool(shard.graph.split.train.any()) for shard in held])
     assert 0 < int(trains.sum()) < len(held)
-    found = local_sgd(start(30), SHAPES, own, own.batches(5, 2, 0, "batch"), 0.3, 0.1)
+    found = local_sgd(start(30), SHAPES, own, own.draw_batches(5, 2, 0, "batch"), 0.3, 0.1)
     assert torch.equal((found != start(30)).any(1), trains)
 
 
@@ -73,26 +73,28 @@ def test_padding_is_never_trained_on() -> None:
     padded = TrainingSet(inputs, labels, present, places)
     spoilt = TrainingSet(inputs.where(present[..., None], 1e3), labels, present, places)
     one, other = (
-        local_sgd(start(2), SHAPES, own, own.batches(3, 4, 0, "batch"), 0.3, 0.0)
+        local_sgd(start(2), SHAPES, own, own.draw_batches(3, 4, 0, "batch"), 0.3, 0.0)
         for own in (padded, spoilt)
     )
     assert torch.equal(one, other)
-    assert all(set(b[0, :2].tolist()) == {0, 1} for b in padded.batches(3, 4, 0, "batch"))
+    assert all(set(b[0, :2].tolist()) == {0, 1} for b in padded.draw_batches(3, 4, 0, "batch"))
 
 
 def test_batches_are_drawn_without_replacement_and_differ() -> None:
     own = training_set(clients())
-    batches = list(own.batches(4, 3, 0, "batch", 1))
+    batches = list(own.draw_batches(4, 3, 0, "batch", 1))
     for batch in batches:
         assert batch.shape == (30, 4)
         assert all(len(set(row)) == 4 for row in batch.tolist())
     assert not torch.equal(batches[0], batches[1])
     assert not torch.equal(batches[0][0], batches[0][1])
-    assert next(own.batches(None, 1, 0)).shape == (30, 6)
+    assert next(own.draw_batches(None, 1, 0)).shape == (30, 6)
 
 
 def test_a_clients_batches_do_not_depend_on_who_shares_its_host() -> None:
     held = clients()
     together, apart = training_set(held), training_set(held[10:13])
-    for one, other in zip(together.batches(4, 3, 0, 1), apart.batches(4, 3, 0, 1), strict=True):
+    for one, other in zip(
+        together.draw_batches(4, 3, 0, 1), apart.draw_batches(4, 3, 0, 1), strict=True
+    ):
         assert torch.equal(one[10:13], other)

@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 
 from securefg.models.gcn import GcnShape, SumOf, normalized_adjacency
-from securefg.models.sparse import DenseMatrix, Incoming, SparseMatrix, batches, draw, sampled_rows
+from securefg.models.sparse import (
+    DenseMatrix,
+    Incoming,
+    SparseMatrix,
+    draw_batches,
+    draw_entries,
+    sampled_rows,
+)
 from securefg.models.training import GcnTrainer, Targets
 from securefg.settings.methods import NeighborSampling
 
@@ -34,7 +41,7 @@ def matrix(seed: int, shape: tuple[int, int] = (12, 12)) -> SparseMatrix:
 def test_every_row_gives_at_most_so_many_of_its_own_entries(fan_out: int) -> None:
     m = matrix(0)
     rows = torch.tensor([3, 0, 7, 3])
-    found = draw(m.rows, rows, fan_out, stream())
+    found = draw_entries(m.rows, rows, fan_out, stream())
     degrees = m.rows.diff()[rows]
     assert torch.bincount(found.rows, minlength=4).tolist() == degrees.clamp_max(fan_out).tolist()
     assert bool((found.places >= m.rows[rows[found.rows]]).all())
@@ -63,7 +70,7 @@ def test_sampled_rows_are_the_rows_on_average(fan_out: int) -> None:
 def test_a_subgraph_has_the_asked_nodes_first_and_edges_of_the_graph_alone() -> None:
     edges = graph()
     seeds = torch.tensor([7, 0, 5])
-    nodes, found = Incoming.of(edges, 40).around(seeds, (3, 2), stream())
+    nodes, found = Incoming.of(edges, 40).edges_around(seeds, (3, 2), stream())
     assert nodes[:3].tolist() == seeds.tolist()
     assert len(torch.unique(nodes)) == len(nodes)
     pairs = set(map(tuple, edges.T.tolist()))
@@ -77,14 +84,14 @@ def test_a_subgraph_has_the_asked_nodes_first_and_edges_of_the_graph_alone() -> 
 
 def test_with_room_for_all_neighbours_a_subgraph_is_all_within_so_many_hops() -> None:
     edges = graph()
-    nodes, found = Incoming.of(edges, 40).around(torch.tensor([7]), (40,), stream())
+    nodes, found = Incoming.of(edges, 40).edges_around(torch.tensor([7]), (40,), stream())
     neighbours = edges[0][edges[1] == 7]
     assert sorted(nodes.tolist()) == sorted([7, *neighbours.tolist()])
     assert found.shape[1] == len(neighbours)
 
 
 def test_batches_go_over_all_once() -> None:
-    parts = list(batches(10, 4, stream()))
+    parts = list(draw_batches(10, 4, stream()))
     assert [len(part) for part in parts] == [4, 4, 2]
     assert sorted(torch.cat(parts).tolist()) == list(range(10))
 

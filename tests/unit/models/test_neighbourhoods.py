@@ -8,7 +8,7 @@ import torch
 from securefg.data.graph import undirected
 from securefg.models import neighbourhoods
 from securefg.models.gcn import normalized_adjacency
-from securefg.models.neighbourhoods import Neighbourhoods, spread
+from securefg.models.neighbourhoods import Neighbourhoods, spread_latents
 from securefg.secagg import exposure
 
 PATH = undirected(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 6)  # and node 5 alone
@@ -20,7 +20,7 @@ def latents() -> torch.Tensor:
 
 def test_the_parts_of_all_nodes_add_up_to_the_sums_of_large_enough_neighbourhoods() -> None:
     whose, weight = Neighbourhoods(PATH, 6, least=3).of_each()
-    found = spread(latents(), whose, weight, 6).sum(0)
+    found = spread_latents(latents(), whose, weight, 6).sum(0)
     wanted = normalized_adjacency(PATH, 6) @ latents()
     assert torch.allclose(found[1:4], wanted[1:4], atol=1e-6)
     assert not found[[0, 4, 5]].any()  # two in the sum, or one
@@ -28,7 +28,7 @@ def test_the_parts_of_all_nodes_add_up_to_the_sums_of_large_enough_neighbourhood
 
 def test_a_node_contributes_to_no_sum_but_its_neighbours_and_its_own() -> None:
     whose, weight = Neighbourhoods(PATH, 6, least=1).of_each()
-    parts = spread(latents(), whose, weight, 6)
+    parts = spread_latents(latents(), whose, weight, 6)
     touched = [row.abs().sum(1).nonzero().flatten().tolist() for row in parts]
     assert touched == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [5]]
 
@@ -36,7 +36,7 @@ def test_a_node_contributes_to_no_sum_but_its_neighbours_and_its_own() -> None:
 def test_the_gradient_goes_back_through_the_sums() -> None:
     sums, z = Neighbourhoods(PATH, 6, least=3), latents().requires_grad_()
     target = torch.arange(18.0).view(6, 3)
-    loss = (spread(z, *sums.of_each(), 6).sum(0) * target).sum()
+    loss = (spread_latents(z, *sums.of_each(), 6).sum(0) * target).sum()
     (wanted,) = torch.autograd.grad(loss, z)
     assert torch.allclose(sums.back(target), wanted, atol=1e-5)
 

@@ -18,7 +18,7 @@ from securefg.methods.alone.settings import Optimizer
 from securefg.models.classifiers import Appnp, Gcn, GraphSage, Mlp, mlp_shapes
 from securefg.models.gat import Gat
 from securefg.models.gcn import GcnShape, gcn_inputs
-from securefg.models.network import Network, glorot, num_parameters, split
+from securefg.models.network import Network, draw_glorot, num_parameters, split_vector
 from securefg.models.optimizers import Sgd
 from securefg.models.training import GcnTrainer, Targets, Trainer
 from securefg.settings.data import CsbmSettings
@@ -53,13 +53,13 @@ def network(name: str, graph: Graph) -> Network:
 
 
 def weights(net: Network) -> tuple[Tensor, ...]:
-    return split(glorot(net.shapes, torch_stream(3, "weights")), net.shapes)
+    return split_vector(draw_glorot(net.shapes, torch_stream(3, "weights")), net.shapes)
 
 
 def trainer(
     net: Network, optimizer: Optimizer = "sgd", weight_decay: float = 0.0, lr: float = 0.1
 ) -> Trainer:
-    vector = glorot(net.shapes, torch_stream(3, "weights"))
+    vector = draw_glorot(net.shapes, torch_stream(3, "weights"))
     return Trainer(net, vector, optimizer, lr, weight_decay)
 
 
@@ -188,10 +188,12 @@ def test_vectors_split_into_matrices_one_by_one_or_as_a_batch() -> None:
     assert num_parameters(shapes) == GcnShape(5, 4, 3).num_parameters == 32
     vectors = torch.arange(64.0).view(2, 32)
     for i, vector in enumerate(vectors):
-        for one, batch in zip(split(vector, shapes), split(vectors, shapes), strict=True):
+        for one, batch in zip(
+            split_vector(vector, shapes), split_vector(vectors, shapes), strict=True
+        ):
             assert torch.equal(one, batch[i])
 
 
 def test_initial_weights_are_those_of_the_gcn() -> None:
-    one = glorot(mlp_shapes(5, 4, 3), torch_stream(0, "weights"))
+    one = draw_glorot(mlp_shapes(5, 4, 3), torch_stream(0, "weights"))
     assert torch.equal(one, GcnShape(5, 4, 3).initial(torch_stream(0, "weights")))

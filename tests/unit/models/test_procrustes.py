@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from securefg.models.procrustes import (
-    aligned,
+    align_rows,
     alignment_precision,
+    find_rotation,
     mean_seen_by,
-    rotated,
-    rotation,
+    rotate_rows,
 )
 
 
@@ -25,12 +25,12 @@ def turn(seed: int, dim: int = 4) -> Tensor:
 
 def test_a_rotation_is_found_exactly() -> None:
     by = turn(1)
-    assert torch.allclose(rotation(rows(0), rows(0) @ by), by, atol=1e-5)
+    assert torch.allclose(find_rotation(rows(0), rows(0) @ by), by, atol=1e-5)
 
 
 def test_the_rotation_is_orthogonal_and_the_best_there_is() -> None:
     source, target = rows(0), rows(1)
-    found = rotation(source, target)
+    found = find_rotation(source, target)
     assert torch.allclose(found @ found.T, torch.eye(4), atol=1e-5)
     best = (source @ found - target).square().sum()
     assert all(best <= (source @ turn(seed) - target).square().sum() for seed in range(20))
@@ -38,7 +38,7 @@ def test_the_rotation_is_orthogonal_and_the_best_there_is() -> None:
 
 def test_all_blocks_turn_alike() -> None:
     by, one, other = turn(2), rows(0), rows(1)
-    both = rotated(torch.cat([one, other], 1), by)
+    both = rotate_rows(torch.cat([one, other], 1), by)
     assert torch.allclose(both, torch.cat([one @ by, other @ by], 1))
 
 
@@ -59,7 +59,7 @@ def test_the_mean_of_rotated_copies_is_everybodys_own() -> None:
 def test_the_mean_is_the_papers() -> None:
     own, others = rows(0), torch.stack([rows(1), rows(2)])
     ones = torch.ones(2, 40)
-    wanted = (own + aligned(others[0], own) + aligned(others[1], own)) / 3
+    wanted = (own + align_rows(others[0], own) + align_rows(others[1], own)) / 3
     assert torch.allclose(mean_seen_by(own, others, ones, ones[0], 4), wanted, atol=1e-5)
 
 
@@ -68,7 +68,7 @@ def test_a_row_counts_by_its_weight_and_stays_where_nobody_has_a_say() -> None:
     weights, own_weights = torch.ones(1, 40), torch.zeros(40)
     weights[0, 7] = 0
     mean = mean_seen_by(own, other[None], weights, own_weights, 4)
-    turned = aligned(other, own)
+    turned = align_rows(other, own)
     assert torch.equal(mean[7], own[7])
     assert torch.allclose(mean[8], turned[8])
 

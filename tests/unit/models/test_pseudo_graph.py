@@ -15,7 +15,7 @@ from securefg.models.pseudo_graph import (
     PseudoGraph,
     build_nearly,
     build_pseudo_graph,
-    projected,
+    project_graph,
     require_ascending,
 )
 from securefg.models.sparse import SparseMatrix
@@ -116,7 +116,7 @@ def test_the_projection_is_the_dense_formula(degree: Degree, scale: float) -> No
     degrees = mass.sum(1)
     root = torch.where(degrees > 0, degrees.rsqrt(), 0.0)
     wanted = scale * root[:, None] * own * root[None, :]
-    found = projected(graph, nodes, scale, degree)
+    found = project_graph(graph, nodes, scale, degree)
     assert bool((degrees == 0).any())
     assert torch.allclose(matrix_as_dense(found), wanted, rtol=0, atol=1e-12)
 
@@ -124,7 +124,7 @@ def test_the_projection_is_the_dense_formula(degree: Degree, scale: float) -> No
 def test_the_two_readings_of_the_degree_differ() -> None:
     graph = build_pseudo_graph(embeddings(24, 3, seed=3), 4)
     nodes = torch.arange(24)
-    by_count, by_weight = (projected(graph, nodes, 1.0, d).values for d in ("count", "weight"))
+    by_count, by_weight = (project_graph(graph, nodes, 1.0, d).values for d in ("count", "weight"))
     assert not torch.allclose(by_count, by_weight)
 
 
@@ -132,7 +132,7 @@ def test_all_nodes_with_weights_as_degree_keep_the_graph_itself() -> None:
     """Rows sum to one, so D is the identity but for empty rows."""
     h = torch.randn(10, 4, generator=torch.Generator().manual_seed(1)).double()
     graph = build_pseudo_graph(h, 3)
-    found = projected(graph, torch.arange(10), 1.0, "weight")
+    found = project_graph(graph, torch.arange(10), 1.0, "weight")
     assert torch.allclose(matrix_as_dense(found), as_dense(graph), atol=1e-12)
 
 
@@ -140,13 +140,13 @@ def test_all_nodes_with_weights_as_degree_keep_the_graph_itself() -> None:
 def test_an_edge_to_a_node_that_kept_no_neighbour_is_zero_and_not_infinite(degree: Degree) -> None:
     """0 -> 1 -> 2, and 2 is not among the nodes: the degree of 1 is zero."""
     graph = PseudoGraph(torch.tensor([1, 1, 0]), torch.tensor([1, 2]), torch.ones(2))
-    found = projected(graph, torch.tensor([0, 1]), 1.0, degree)
+    found = project_graph(graph, torch.tensor([0, 1]), 1.0, degree)
     assert found.values.tolist() == [0.0]
 
 
 def test_nodes_without_pseudo_edges_among_them_give_an_empty_matrix() -> None:
     graph = build_pseudo_graph(torch.zeros(5, 2), 2)
-    found = projected(graph, torch.tensor([1, 3]), 1.0, "count")
+    found = project_graph(graph, torch.tensor([1, 3]), 1.0, "count")
     assert found.shape == (2, 2)
     assert not bool(matrix_as_dense(found).any())
 

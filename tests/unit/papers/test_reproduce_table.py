@@ -14,7 +14,7 @@ from papers.readers import global_accuracy
 from papers.statistics import Estimate
 from papers.table import Line, Reproduction, as_csv, as_markdown, judge
 from securefg.foundation.errors import InputError
-from securefg.reports.figures.canvas import Figure, canvas
+from securefg.reports.figures.canvas import Figure, draw_canvas
 from securefg.sweep import Failure
 
 
@@ -106,7 +106,7 @@ def test_markers_that_do_not_pair_are_refused(tmp_path: Path) -> None:
 
 def test_figures_stand_beside_the_section_and_old_ones_go(tmp_path: Path) -> None:
     docs = tmp_path / "reproduction.md"
-    drawn = Figure("Up", "By place.", canvas(40, "Up", ()))
+    drawn = Figure("Up", "By place.", draw_canvas(40, "Up", ()))
     write_section(docs, FULL, [drawn, drawn])
     write_section(docs, FULL, [drawn])
     assert docs.read_text().count("![Up: By place.](images/reproduction/tiny-1.svg)") == 1

@@ -15,9 +15,9 @@ from scipy.stats import norm
 from securefg.privacy.accountants import (
     Claim,
     Step,
-    calibrate,
+    calibrate_noise,
     claim,
-    claims,
+    claim_units,
     exact_gaussian,
     steps_for,
     tightest,
@@ -182,9 +182,9 @@ def test_equal_noise_of_two_fields_is_one_step() -> None:
 def test_every_unit_that_occurs_gets_its_claim() -> None:
     ledger = Ledger(1)
     ledger.record([Release(noised(), Clients(((0, 1),)), 1, 1)])
-    assert [c.unit for c in claims(ledger, 1e-5)] == ["client", "node", "edge"]
+    assert [c.unit for c in claim_units(ledger, 1e-5)] == ["client", "node", "edge"]
     ledger.record([Release(noised("Update.rows", 4.0, rows=4), Clients(((0, 1),)), 1, 1)])
-    by_client, by_row, *_ = claims(ledger, 1e-5)
+    by_client, by_row, *_ = claim_units(ledger, 1e-5)
     assert (by_client.unit, by_row.unit) == ("client", "row")
     assert by_client.epsilon == tightest((Step(1.0, 1), Step(2.0, 1)), 1e-5)
     assert by_row.epsilon == tightest((Step(1.0, 1), Step(4.0, 1)), 1e-5)
@@ -192,7 +192,7 @@ def test_every_unit_that_occurs_gets_its_claim() -> None:
 
 
 def test_a_ledger_without_releases_claims_zero() -> None:
-    for found in claims(Ledger(3), 1e-5):
+    for found in claim_units(Ledger(3), 1e-5):
         assert found.epsilon == 0.0
         assert found.private
 
@@ -224,20 +224,20 @@ def test_one_client_without_noise_makes_the_claim_infinite() -> None:
 @pytest.mark.parametrize("unit", ["client", "row"])
 def test_calibration_hits_the_target(target: float, unit: str) -> None:
     planned = {noised(): 20, noised("Update.rows", rows=30): 20}
-    multiplier = calibrate(planned, unit, 1e-5, target)  # type: ignore[arg-type]
+    multiplier = calibrate_noise(planned, unit, 1e-5, target)  # type: ignore[arg-type]
     scaled = {noised(multiplier=multiplier): 20, noised("Update.rows", multiplier, rows=30): 20}
     found = claim([scaled], unit, 1e-5).epsilon  # type: ignore[arg-type]
     assert found == pytest.approx(target, abs=1e-6)
 
 
 def test_calibration_of_one_known_release_finds_noise_one() -> None:
-    found = calibrate({noised(): 1}, "client", 1e-5, 4.377178095681239)
+    found = calibrate_noise({noised(): 1}, "client", 1e-5, 4.377178095681239)
     assert found == pytest.approx(1.0, abs=1e-8)
 
 
 def test_calibration_keeps_the_proportions_of_the_noise() -> None:
     planned = {noised("Update.a", 1.0): 10, noised("Update.b", 3.0): 10}
-    scale = calibrate(planned, "client", 1e-5, 2.0)
+    scale = calibrate_noise(planned, "client", 1e-5, 2.0)
     steps = (Step(scale, 10), Step(3 * scale, 10))
     assert tightest(steps, 1e-5) == pytest.approx(2.0, abs=1e-6)
 

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError, PrivacyError
-from securefg.models.gcn import gcn, normalized_adjacency
+from securefg.models.gcn import normalized_adjacency, run_gcn
 from securefg.models.sparse import feature_matrix
 from securefg.privacy.accountants import claim, tightest
 from securefg.privacy.defences.dp_sgd import DpSgd, Weights, per_sample_gradients, train
@@ -276,7 +276,7 @@ def test_a_graph_convolution_is_refused_with_the_reason() -> None:
     weights = tuple(w[0].float() for w in initial())
 
     def forward(inputs: Tensor) -> Tensor:
-        return gcn(weights, adjacency, feature_matrix(inputs))[1]
+        return run_gcn(weights, adjacency, feature_matrix(inputs))[1]
 
     with pytest.raises(ConfigError, match=r"shared neighbours.*local_gaussian"):
         refuse_where_samples_share_neighbours("gcn", forward, samples().inputs[0].float())

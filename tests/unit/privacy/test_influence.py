@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from securefg.foundation.errors import ConfigError
-from securefg.privacy.accountants import Step, claim, claims, tightest
+from securefg.privacy.accountants import Step, claim, claim_units, tightest
 from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.privacy.defences.dp_sgd import DpSgd
 from securefg.privacy.defences.local_gaussian import LocalGaussian
@@ -81,7 +81,9 @@ def test_a_proved_distance_counts_with_rounding_and_never_more_than_the_clip() -
     assert twice.noise_multiplier == pytest.approx(2.0 * ratio, rel=1e-6)
     far = rule.reach(Influence(moved=Linear(1e9, 0.0)), 1, 16, 1)
     assert far.noise_multiplier == pytest.approx(
-        rule.local_stddev(rule.plan_for(16)) * math.sqrt(5) / rule.widest(rule.plan_for(16))
+        rule.local_stddev(rule.plan_for(16))
+        * math.sqrt(5)
+        / rule.widest_distance(rule.plan_for(16))
     )
 
 
@@ -114,7 +116,7 @@ def test_the_node_claim_is_over_all_holders_and_names_them() -> None:
     booked = policy.mechanism(Sent, "sums", 12, 1)
     for round in (1, 2, 3):
         ledger.record([Release(booked, Clients(((0, 10),)), round, 1)])
-    client, node, edge = claims(ledger, DELTA, population=population)
+    client, node, edge = claim_units(ledger, DELTA, population=population)
     assert client.epsilon == tightest((Step(2.0, 3),), DELTA)
     assert node.epsilon == tightest((Step(2.0, 27),), DELTA)
     assert edge.epsilon == tightest((Step(2.0, 12),), DELTA)
@@ -133,7 +135,7 @@ def test_what_the_server_is_given_makes_nodes_and_edges_unbounded() -> None:
     policy = policy_of(population, PlannedRelease(Sent, "sums", 1, 12))
     ledger = Ledger(3)
     ledger.record([Release(policy.mechanism(Sent, "sums", 12, 1), Clients(((0, 3),)), 1, 1)])
-    client, node, edge, features = claims(ledger, DELTA, population=population)
+    client, node, edge, features = claim_units(ledger, DELTA, population=population)
     assert [c.private for c in (client, node, edge)] == [True, False, False]
     assert node.given == ("all edges",)
     assert (features.unit, features.private, features.given) == ("features", True, ())

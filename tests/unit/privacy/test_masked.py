@@ -84,7 +84,7 @@ def test_local_noise_is_added_before_the_masks() -> None:
     rule = LocalGaussian(clip_l2=1.0, noise_multiplier=2.0, per="message", adjacency="zero_out")
     field = MaskedField(rule, Grid(2, 40.0, 2.0**16))
     rows = field.encode(torch.zeros(2, 20_000), None, SystemNoise(), everybody(2), ("stream",))
-    noise = field.grid.dequantise(rows)
+    noise = field.grid.dequantise_total(rows)
     assert noise.std() == pytest.approx(2.0, rel=0.03)  # 6 standard errors of 40,000 draws
     assert np.abs(noise).max() < 12.0
 
@@ -98,7 +98,7 @@ def test_the_discrete_sum_has_the_planned_variance(per: str) -> None:
     x = torch.full((4, repeats, dim), 0.05) if per == "row" else torch.full((4, dim), 0.05)
     plan = rule.plan(x)
     assert plan.dim == dim
-    wanted = rule.noise_multiplier * rule.sensitivity(plan)
+    wanted = rule.noise_multiplier * rule.noise_sensitivity(plan)
     if per == "row":
         sums = field.grid.ring.to_signed(total(encoded(field, x))).reshape(-1)
     else:
@@ -116,7 +116,7 @@ def encoded(field: MaskedField, x: Tensor) -> RingArray:
 def test_one_clients_noise_is_a_share_of_the_sums() -> None:
     plan = DISCRETE.plan_for(64)
     one = DISCRETE.local_stddev(plan)
-    assert one == pytest.approx(DISCRETE.noise_multiplier * DISCRETE.sensitivity(plan) / 2)
+    assert one == pytest.approx(DISCRETE.noise_multiplier * DISCRETE.noise_sensitivity(plan) / 2)
     rows = encoded(discrete_field(), torch.zeros(4, 64))
     assert np.abs(discrete_field().grid.ring.to_signed(rows)).max() < 8 * one
 

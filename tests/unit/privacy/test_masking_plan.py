@@ -247,7 +247,7 @@ def test_a_client_that_takes_its_own_noise_off_the_sum_meets_the_noise_that_is_b
     sigma = rule.local_stddev(rule.plan_for(100)) * np.sqrt(left)
     booked = policy.mechanism(Sent, "weights", 100, 1).noise_multiplier
     assert booked is not None
-    assert booked <= sigma / rule.sensitivity(rule.plan_for(100))
+    assert booked <= sigma / rule.noise_sensitivity(rule.plan_for(100))
 
 
 def test_least_survivors_are_counted_for_the_senders_of_each_message() -> None:
@@ -287,7 +287,7 @@ def test_noise_of_honest_survivors_under_partial_participation_reaches_the_booke
     nothing = torch.zeros(len(honest), dim)
     noise = masked.encode(nothing, None, SeededNoise(0), honest, ("partial",))
     total = masked.grid.ring.to_signed(noise).sum(0)
-    measured = total.std() / masked.rule.sensitivity(masked.rule.plan_for(dim))
+    measured = total.std() / masked.rule.noise_sensitivity(masked.rule.plan_for(dim))
     assert measured >= 0.99 * booked.noise_multiplier
 
 
@@ -305,7 +305,7 @@ def test_the_noise_of_the_least_survivors_reaches_what_is_booked() -> None:
     assert isinstance(rule, DistributedDiscrete)
     booked = policy.mechanism(Sent, "weights", 100, 1)
     sigma = rule.local_stddev(rule.plan_for(100))
-    real = sigma * np.sqrt(rule.least_noises) / rule.sensitivity(rule.plan_for(100))
+    real = sigma * np.sqrt(rule.least_noises) / rule.noise_sensitivity(rule.plan_for(100))
     assert booked.noise_multiplier is not None
     assert booked.noise_multiplier <= real
     assert booked.noise_multiplier == pytest.approx(real, rel=1e-3)

@@ -34,7 +34,7 @@ def settled(config: RunConfig) -> Policy:
     node, one on six nodes."""
     num_nodes = 6 if config.partition.name == "one_node" else 2708
     info = PublicInfo(num_nodes, 1433, 7, 6, config.seed, torch.device("cpu"))
-    config = choosing.settled(config, info)
+    config = choosing.settle_config(config, info)
     planned = get_method(config.method.name).planned(config.method, config.training, info)
     return make_policy(config.privacy, planned, num_clients=6)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise, _normals
+from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise, _box_muller
 from securefg.protocol.codec import Clients
 
 NAME = ("m.Update", "weights", 1, 1)
@@ -117,6 +117,6 @@ def test_system_noise_follows_no_seed() -> None:
 
 @pytest.mark.parametrize("word", [0, 2**64 - 1])
 def test_the_least_and_the_greatest_bits_give_finite_numbers(word: int) -> None:
-    found = _normals(np.full((1, 4), word, dtype=np.uint64), torch.Size([1, 4]))
+    found = _box_muller(np.full((1, 4), word, dtype=np.uint64), torch.Size([1, 4]))
     assert bool(found.isfinite().all())
     assert float(found.abs().max()) < 8.7

@@ -143,7 +143,7 @@ def test_neighbours_rounded_by_the_same_draws_are_as_near_as_booked(
     others *= np.minimum(1, clip_l2 / np.linalg.norm(others, axis=1, keepdims=True))
     one, other = (round_rows(each, plan, np.random.default_rng(seed)) for each in (rows, others))
     moved = np.linalg.norm(one - other, axis=1).max()
-    assert moved <= min(rule.moved_steps(distance, plan), rule.widest(plan))
+    assert moved <= min(rule.moved_steps(distance, plan), rule.widest_distance(plan))
 
 
 def test_a_row_whose_distance_counts_is_never_rounded_again() -> None:

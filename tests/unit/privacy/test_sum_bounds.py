@@ -16,13 +16,13 @@ FIELD = MaskedField(Plain(), Grid(6, 16.0, finest_scale(Ring(32), 6 * 16.0), dim
 
 
 def honest(rng: np.random.Generator) -> np.ndarray:
-    rows = FIELD.grid.quantise(rng.uniform(-16, 16, (6, 1000)))
+    rows = FIELD.grid.quantise_values(rng.uniform(-16, 16, (6, 1000)))
     return np.asarray(rows.sum(0, dtype=np.uint32))
 
 
 def test_honest_sums_pass() -> None:
     FIELD.require_bound(honest(np.random.default_rng(0)), 6, "Upload.x")
-    full = FIELD.grid.quantise(np.full((6, 1000), 99.0)).sum(0, dtype=np.uint32)
+    full = FIELD.grid.quantise_values(np.full((6, 1000), 99.0)).sum(0, dtype=np.uint32)
     FIELD.require_bound(full, 6, "Upload.x")
 
 
@@ -34,7 +34,7 @@ def test_raw_words_of_the_ring_are_seen() -> None:
 
 
 def test_one_number_four_times_the_bound_of_all_is_seen() -> None:
-    total = FIELD.grid.quantise(np.zeros((1, 1000)))[0]
+    total = FIELD.grid.quantise_values(np.zeros((1, 1000)))[0]
     total[3] = np.uint32(int(4 * 6 * 16 * FIELD.grid.scale) - 1)
     with pytest.raises(RoundAborted, match="outside the bound"):
         FIELD.require_bound(total, 6, "Upload.x")

@@ -15,7 +15,13 @@ from torch import Tensor
 
 from securefg.foundation.errors import CodecError
 from securefg.protocol import arrays as stored_arrays
-from securefg.protocol.arrays import DTYPES, all_finite, concatenated, read_arrays, write_arrays
+from securefg.protocol.arrays import (
+    DTYPES,
+    all_finite,
+    concatenate_arrays,
+    read_arrays,
+    write_arrays,
+)
 from tests.unit.random_arrays import made
 
 Header = list[tuple[str, Any]]
@@ -275,7 +281,11 @@ def test_what_was_read_can_be_written_to_without_a_trace_in_the_bytes() -> None:
     stored = read_arrays(memoryview(data))["a"]
     with pytest.raises(TypeError, match="read-only"):
         stored.data[0] = 1
-    for tensor in (stored.tensor(), concatenated([stored]), concatenated([stored, stored])):
+    for tensor in (
+        stored.tensor(),
+        concatenate_arrays([stored]),
+        concatenate_arrays([stored, stored]),
+    ):
         tensor += 1
     assert data == before
     assert not stored.tensor().any()
@@ -292,7 +302,7 @@ def test_parts_are_concatenated_along_their_first_axis(
 ) -> None:
     parts = [made((n, *rest), dtype, seed) for seed, n in enumerate(rows)]
     stored = [read_arrays(memoryview(written({"x": part})))["x"] for part in parts]
-    whole, wanted = concatenated(stored), torch.cat(parts)
+    whole, wanted = concatenate_arrays(stored), torch.cat(parts)
     assert (whole.dtype, whole.shape, raw(whole)) == (wanted.dtype, wanted.shape, raw(wanted))
 
 

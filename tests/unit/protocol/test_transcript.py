@@ -24,7 +24,7 @@ from securefg.protocol.transcript import (
     broken_link,
     checked_records,
     read_transcript,
-    total,
+    total_bytes,
     unfinished_after,
     view,
 )
@@ -197,7 +197,7 @@ def test_a_thinned_record_has_no_fields(tmp_path: Path) -> None:
 
 def test_bytes_are_summed_up_and_down(tmp_path: Path) -> None:
     records = read_transcript(written(tmp_path, RECORDS))
-    assert total(records) == (Size(16, 200), Size(48, 400))
+    assert total_bytes(records) == (Size(16, 200), Size(48, 400))
 
 
 def test_repr_of_a_record_shows_no_body() -> None:

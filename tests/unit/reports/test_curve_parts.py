@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from audits.curves.accuracy import largest_gain, pareto_points
 from audits.curves.page import strength_words
 from securefg.reports.curve_data import CurvePoint, Leak
-from securefg.reports.figures.canvas import decades, linear_axis, log_axis
+from securefg.reports.figures.canvas import axis_decades, linear_axis, log_axis
 from securefg.reports.figures.plot import Mark, Plot, Side, Trace, draw_plot
 from securefg.reports.words import adversary_words, setting_words, short_signed
 from tests.unit.reports.made_curves import around, point
@@ -121,8 +121,8 @@ def test_marks_that_would_touch_are_left_out() -> None:
 
 
 def test_decades_cover_what_is_drawn() -> None:
-    assert decades(0.4, 30) == [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
-    assert decades(0.001, 1000) == [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
+    assert axis_decades(0.4, 30) == [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+    assert axis_decades(0.001, 1000) == [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 def test_values_beyond_the_bounds_lie_at_the_ends() -> None:

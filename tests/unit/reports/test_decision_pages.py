@@ -17,7 +17,7 @@ from securefg.foundation.errors import InputError
 from securefg.foundation.interval import Interval
 from securefg.reports.compare import build_sites_page
 from securefg.reports.dpo import build_dpo_page
-from securefg.reports.findings_section import describe_coverage, forest, worst_sentence
+from securefg.reports.findings_section import describe_coverage, make_forest, worst_sentence
 from securefg.reports.page import build_report
 from securefg.runs import runner
 from securefg.runs.folder import RunFolder
@@ -93,14 +93,14 @@ def test_the_worst_finding_is_one_sentence(findings: list[Finding] | None, words
 
 
 def test_a_forest_is_ranked_and_within_its_axis() -> None:
-    drawn = forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
+    drawn = make_forest([finding("NOT_DETECTED", 0.0), finding("LEAK", 0.9), finding("LEAK", 0.3)])
     assert drawn is not None
     assert [row.finding.verdict for row in drawn.rows] == ["LEAK", "LEAK", "NOT_DETECTED"]
     for row in drawn.rows:
         assert 0 <= row.low <= row.dot <= row.low + row.width <= 100.01
     assert drawn.rows[0].dot > drawn.rows[1].dot > drawn.zero - 1
-    assert forest([finding("INCONCLUSIVE", gain=0.1, measured=False)]) is not None
-    assert forest(None) is None
+    assert make_forest([finding("INCONCLUSIVE", gain=0.1, measured=False)]) is not None
+    assert make_forest(None) is None
 
 
 def test_what_was_not_tested_is_said_even_where_nothing_was() -> None:

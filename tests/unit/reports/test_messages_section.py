@@ -6,7 +6,7 @@ import os
 import re
 
 from securefg.protocol.transcript import Record, TranscriptWriter
-from securefg.reports.headline import headline
+from securefg.reports.headline import make_headline
 from securefg.reports.page import build_report
 from securefg.reports.results import read_results, read_traffic
 from securefg.runs.folder import RunFolder
@@ -58,7 +58,7 @@ def test_torn_transcript_is_told_of_and_read_to_the_tear(spoilt: RunFolder) -> N
     results = read_results(spoilt)
     assert sum(kind.records for kind in results.traffic.kinds) == 11
     assert "The transcript is not whole.</p>" in build_report(spoilt).read_text()
-    assert "The transcript is not whole" in [title for title, _ in headline(results).notices]
+    assert "The transcript is not whole" in [title for title, _ in make_headline(results).notices]
 
 
 def test_missing_transcript_is_told_of(spoilt: RunFolder) -> None:

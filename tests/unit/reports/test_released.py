@@ -6,14 +6,14 @@ from pathlib import Path
 
 from securefg.privacy.ledger import Ledger, Mechanism, Release
 from securefg.protocol.codec import Clients
-from securefg.reports.fields import Released, received, released
+from securefg.reports.fields import Released, received_fields, released_fields
 from securefg.reports.results import read_bookings, read_results
 from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 
 
 def lines_of(folder: RunFolder) -> dict[str, Released]:
-    return {line.field: line for line in released(read_results(folder))}
+    return {line.field: line for line in released_fields(read_results(folder))}
 
 
 def test_every_booked_field_has_a_line_in_the_words_of_its_declaration(make_run: MakeRun) -> None:
@@ -50,12 +50,12 @@ def test_seeded_noise_is_marked_in_every_line(make_run: MakeRun) -> None:
 
 
 def test_public_fields_that_went_up_are_listed_too(make_run: MakeRun) -> None:
-    (line,) = released(read_results(make_run("method={name: alone}")))
+    (line,) = released_fields(read_results(make_run("method={name: alone}")))
     assert (line.field, line.tone) == ("Done.number", "public")
 
 
 def test_what_came_down_is_told_from_kept_bodies(make_run: MakeRun) -> None:
-    lines = {line.field: line for line in received(read_results(make_run()))}
+    lines = {line.field: line for line in received_fields(read_results(make_run()))}
     assert lines["Globals.weights"].often == "in all 9 messages"
     # Rounds 1 and 2 are kept; there is nothing to fuse before the first upload.
     assert lines["Globals.pseudo_labels"].often == (

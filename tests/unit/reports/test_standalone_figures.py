@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 from papers.spreads import CategoryChart, Points, Spread, draw_categories
 from securefg.foundation.units import significant
-from securefg.reports.figures.canvas import Figure, LegendEntry, standalone
+from securefg.reports.figures.canvas import Figure, LegendEntry, standalone_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -24,7 +24,7 @@ def frame_of(root: ET.Element) -> tuple[float, float]:
 
 
 def test_it_is_one_document_that_asks_for_nothing() -> None:
-    text = standalone(figure("ours"))
+    text = standalone_svg(figure("ours"))
     root = ET.fromstring(text)
     assert root.attrib["aria-label"] == "Up & <down>. How to read it."
     assert next(e.text for e in root.iter(f"{SVG}text")) == "Up & <down>"
@@ -35,7 +35,7 @@ def test_it_is_one_document_that_asks_for_nothing() -> None:
 
 def test_a_long_legend_goes_on_in_lines_and_the_drawing_comes_below() -> None:
     names = [f"a rather long name, number {i}" for i in range(5)]
-    root = ET.fromstring(standalone(figure(*names)))
+    root = ET.fromstring(standalone_svg(figure(*names)))
     width, height = frame_of(root)
     moves = [e.attrib["transform"] for e in root.findall(f"{SVG}g")]
     places = [

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from securefg.reports.headline import headline
+from securefg.reports.headline import make_headline
 from securefg.reports.results import read_results
-from securefg.reports.verdicts import Verdict, chance_to_distinguish, verdicts
+from securefg.reports.verdicts import Verdict, chance_to_distinguish, list_verdicts
 from securefg.runs.folder import RunFolder
 from tests.unit.reports.runs import NOISE, MakeRun
 from tests.unit.runs.written_over import end_so
 
 
 def verdicts_of(folder: RunFolder) -> dict[str, Verdict]:
-    return {verdict.unit: verdict for verdict in verdicts(read_results(folder))}
+    return {verdict.unit: verdict for verdict in list_verdicts(read_results(folder))}
 
 
 def change(path: Path, **values: Any) -> None:
@@ -34,7 +34,7 @@ def others(notices: Notices) -> Notices:
 
 
 def notices_of(folder: RunFolder) -> list[str]:
-    return [title for title, _ in others(headline(read_results(folder)).notices)]
+    return [title for title, _ in others(make_headline(read_results(folder)).notices)]
 
 
 def test_plain_run_is_infinite_and_names_its_fields(make_run: MakeRun) -> None:
@@ -91,14 +91,14 @@ def test_resumed_run_says_after_which_round(spoilt: RunFolder) -> None:
     lines = [{"attempt": 1, "after_round": 0}, {"attempt": 2, "after_round": 7}]
     (spoilt.path / "attempts.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
     end_so(spoilt.path)
-    ((title, text),) = others(headline(read_results(spoilt)).notices)
+    ((title, text),) = others(make_headline(read_results(spoilt)).notices)
     assert title == "This run took 2 attempts"
     assert "after round 7" in text
 
 
 def test_accuracy_is_defined_by_what_was_scored(make_run: MakeRun) -> None:
-    together = headline(read_results(make_run())).definition
-    alone = headline(read_results(make_run("method={name: alone}"))).definition
+    together = make_headline(read_results(make_run())).definition
+    alone = make_headline(read_results(make_run("method={name: alone}"))).definition
     assert "test nodes of the union graph" in together
     assert "Every party's own model" in alone
 

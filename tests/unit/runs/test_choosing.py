@@ -11,8 +11,8 @@ from securefg.foundation.errors import ConfigError
 from securefg.methods.two_sums.settings import Settings
 from securefg.runs import runner
 from securefg.runs.assembly import prepare
-from securefg.runs.choosing import settled
-from securefg.runs.planning import plan, published
+from securefg.runs.choosing import settle_config
+from securefg.runs.planning import plan, published_sizes
 from securefg.settings.config import load_config, parse_config
 from securefg.site.job import Job, Sizes
 from tests.unit.methods.test_two_sums import PRIVATE, tree
@@ -22,7 +22,7 @@ CONFIGS = Path(__file__).parents[3] / "configs"
 
 def by_rule(name: str, *overrides: str) -> tuple[float, str]:
     given = load_config(CONFIGS / f"{name}.yaml", overrides)
-    method = settled(given, published(given)).method
+    method = settle_config(given, published_sizes(given)).method
     assert isinstance(method, Settings)
     return method.divisor, method.chosen["method.scale"]
 
@@ -54,7 +54,7 @@ def test_a_run_takes_what_its_plan_told_and_its_summary_says_why(
     tmp_path: Path, epsilon: float, divisor: float
 ):
     given = parse_config(tree(tmp_path, privacy={**PRIVATE, "target_epsilon": epsilon}))
-    told = settled(given, published(given))
+    told = settle_config(given, published_sizes(given))
     assert told.method.divisor == pytest.approx(divisor)  # type: ignore[attr-defined]
     outcome = runner.start(given)
     assert outcome.summary is not None
@@ -65,7 +65,7 @@ def test_a_run_takes_what_its_plan_told_and_its_summary_says_why(
     assert again.config.method.chosen == told.method.chosen
     # The noise of the run is that of the plan.
     (rule,) = [r for name, r in again.policy.rules.items() if name == "Products.products"]
-    planned = plan(told, published(given)).releases[-1]
+    planned = plan(told, published_sizes(given)).releases[-1]
     assert rule.stddev(again.shards[0].graph.labels.new_zeros(planned.dim).shape) == (
         pytest.approx(planned.noise / 2)  # of four clients
     )

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from securefg.federation.evaluation import LocalScore, Scores, pool
+from securefg.federation.evaluation import LocalScore, Scores, pool_scores
 from securefg.foundation.errors import Diverged
 from securefg.reports import build_report
 from securefg.runs import runner
@@ -76,7 +76,7 @@ def local(client: int, train_loss: float) -> LocalScore:
 def test_the_loss_that_is_not_finite_is_named() -> None:
     scores = [local(0, 0.1), local(1, math.nan)]
     with pytest.raises(Diverged, match=r"round 3: client 1's train loss is not finite"):
-        require_finite_losses(3, pool(scores), scores)
+        require_finite_losses(3, pool_scores(scores), scores)
     with pytest.raises(Diverged, match="round 2: the val loss is not finite"):
         require_finite_losses(2, Scores(0.1, math.inf, 0.5, 0.5), ())
 

@@ -21,8 +21,8 @@ def test_a_sound_machine_is_told_line_by_line() -> None:
 
 
 def test_weights_that_differ_and_runs_that_fail_are_wrong() -> None:
-    assert "differ by" in doctor.compared("another seed", [], ["seed=1"]).bad
-    assert "privacy" in doctor.compared("refused", [], ["privacy.clip_l2=-1"]).bad
+    assert "differ by" in doctor.compare_weights("another seed", [], ["seed=1"]).bad
+    assert "privacy" in doctor.compare_weights("refused", [], ["privacy.clip_l2=-1"]).bad
 
 
 def test_a_data_root_that_is_no_folder_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +37,8 @@ def test_a_gpu_is_taken_by_itself_only_after_its_proof(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU")
     assert choose_device("auto") == torch.device("cpu")
-    device.proof("another GPU").parent.mkdir()
-    device.proof("another GPU").touch()
+    device.proof_file("another GPU").parent.mkdir()
+    device.proof_file("another GPU").touch()
     assert choose_device("auto") == torch.device("cpu")
-    device.proof("a GPU").touch()
+    device.proof_file("a GPU").touch()
     assert choose_device("auto") == torch.device("cuda")

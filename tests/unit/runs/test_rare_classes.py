@@ -26,7 +26,7 @@ from securefg.foundation.errors import ConfigError
 from securefg.models.training import class_weights
 from securefg.runs.assembly import prepare
 from securefg.runs.epsilons import not_covered
-from securefg.runs.scores import monitored
+from securefg.runs.scores import monitored_name
 from securefg.settings.config import parse_config
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.tables import TableSettings
@@ -58,7 +58,7 @@ def test_rare_class_chooses_average_precision_and_a_balanced_loss(
     summary = result.summary
     assert summary.monitor == "val_average_precision"
     assert set(summary.chosen) == {"training.monitor", "training.loss"}
-    assert monitored(result.config, summary) == "average_precision"
+    assert monitored_name(result.config, summary) == "average_precision"
     alerts = summary.alerts.values()
     assert [one.first.alerts for one in alerts if one.first] == [5, 5, 5]
     assert summary.test_scores is not None

@@ -28,11 +28,11 @@ EVERYBODY = range(6)
 
 
 def exposed(x: Experiment, records: Sequence[Record], colluders: Sequence[int] = ()) -> set[Term]:
-    return recovered.exposed(x, read_opened(x.method, records), colluders)
+    return recovered.find_exposed(x, read_opened(x.method, records), colluders)
 
 
 def exposures(x: Experiment, records: Sequence[Record]) -> tuple[int | None, int | None]:
-    return recovered.exposures(x, read_opened(x.method, records))
+    return recovered.count_exposures(x, read_opened(x.method, records))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Clients
 from securefg.protocol.transcript import Record
 from securefg.runs.opened import read_opened
-from securefg.runs.recovered import exposed, exposures
+from securefg.runs.recovered import count_exposures, find_exposed
 from securefg.secagg.exposure import Term, exposed_terms, num_exposed
 from securefg.settings.config import parse_config
 from tests.small import config, tree
@@ -36,7 +36,7 @@ def held_by(run: Deployed, *clients: int) -> Counter[int]:
 
 
 def recovered(run: Deployed) -> tuple[int | None, int | None]:
-    return exposures(run.experiment, read_opened(run.experiment.method, run.records()))
+    return count_exposures(run.experiment, read_opened(run.experiment.method, run.records()))
 
 
 def test_rows_of_one_holder_that_a_lie_about_the_census_released_are_counted(
@@ -89,7 +89,7 @@ def test_public_rows_of_the_others_do_not_follow_when_one_is_away(tmp_path: Path
         engine.silent = {0}
         cohort.begin_round(2)
         server.round(2)
-    found = exposed(x, read_opened(x.method, run.records()))
+    found = find_exposed(x, read_opened(x.method, run.records()))
     assert not found
 
 
@@ -153,8 +153,8 @@ def test_rows_are_unknown_where_no_record_tells_what_was_in_the_sums(tmp_path: P
     with run.started() as (_, cohort):
         FedGLServer(x.public, x.config.method, x.config.training, cohort).round(1)
     records = run.records()
-    assert exposures(x, read_opened(x.method, records)) == (0, 0)
-    assert exposures(x, read_opened(x.method, map(thinned, records))) == (0, None)
+    assert count_exposures(x, read_opened(x.method, records)) == (0, 0)
+    assert count_exposures(x, read_opened(x.method, map(thinned, records))) == (0, None)
 
 
 def test_a_field_whose_sums_do_not_change_is_one_that_never_changes(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_field_whose_sums_do_not_change_is_one_that_never_changes(tmp_path: Pa
             _record(round, "sum", f"{Trained.kind}.sum", clients, total),
         )
     ]
-    found = exposed(run.experiment, read_opened(method, records))
+    found = find_exposed(run.experiment, read_opened(method, records))
     assert {(term.client, term.round) for term in found} == {(0, None)}
 
 

@@ -20,7 +20,7 @@ from securefg.foundation.log import read_log
 from securefg.privacy.ledger import LOG, Ledger, ledger_file, read_ledger
 from securefg.protocol.transcript import TranscriptWriter, broken_link
 from securefg.runs import runner
-from securefg.runs.checkpoint import STATE, _sealed, read_progress
+from securefg.runs.checkpoint import STATE, _seal_state, read_progress
 from securefg.runs.execution import Run
 from securefg.runs.folder import RunFolder
 from tests.forged_log import forge_log
@@ -56,7 +56,7 @@ def reseal(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None
     state = json.loads((checkpoint / STATE).read_text())
     del state["digest"]
     change(state)
-    (checkpoint / STATE).write_text(json.dumps(_sealed(state)))
+    (checkpoint / STATE).write_text(json.dumps(_seal_state(state)))
 
 
 def epsilon(folder: RunFolder) -> float:

@@ -67,7 +67,7 @@ def make_server(
 def planned(
     settings: Settings, training: TrainingSettings, info: PublicInfo
 ) -> list[PlannedRelease]:
-    ordinary = messages.planned(settings, training, info)
+    ordinary = messages.plan_releases(settings, training, info)
     nodes = info.num_nodes
     mass = PlannedRelease(Weighed, "mass", 1, nodes, nodes, bound=nodes, edge=NOTHING)
     return [*(replace(release, message=Weighed) for release in ordinary), mass]

@@ -66,7 +66,7 @@ def ask_round(bed: World, round: int, clients: Sequence[int] | None = None) -> d
 def careless(bed: World) -> World:
     """Its server has none of our server's scruples."""
     bed.aggregator = Aggregator(bed.settings, CONFIG_HASH, bed.roster, bed.exchange)
-    bed.aggregator._require = lambda *arguments: None  # type: ignore[method-assign]
+    bed.aggregator._require_count = lambda *arguments: None  # type: ignore[method-assign]
     return bed
 
 
@@ -434,7 +434,7 @@ def test_a_low_order_key_is_traced_to_its_sender_though_it_signed_it() -> None:
         host = bed.hosts[3]
         message.box_key[3, :32] = 0
         keys = [key[3].numpy().tobytes() for key in (message.mask_key, message.box_key)]
-        said = host._said(host._session, 3, *keys)
+        said = host._advertised_items(host._session, 3, *keys)
         signature = host._identities[3].sign("advertise", *said)
         message.signature[3] = torch.frombuffer(bytearray(signature), dtype=torch.uint8)
 

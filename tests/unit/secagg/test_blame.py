@@ -16,7 +16,7 @@ from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import mask_confirmation, pair_tag, session_root
 from securefg.secagg.disputes import Court, Word, find_liars
 from securefg.secagg.errors import BadSignature, Refused
-from securefg.secagg.hybrid import FreshPair, Suite, encapsulate
+from securefg.secagg.hybrid import FreshPair, Suite, encapsulate_secret
 from securefg.secagg.links import mask_link
 from securefg.secagg.messages import Deliver, Dispute, Opening, Ready, Shares, Unmask
 from securefg.secagg.secret import Secret
@@ -45,7 +45,7 @@ def lie_about_tag(
 
     def lying_session(*about: Any) -> Session:
         session = fresh(*about)
-        honest = session._wrapped
+        honest = session._wrap_root
 
         def wrapped(drop_root: Secret, place: int, peer: int) -> bytes:
             row = honest(drop_root, place, peer)
@@ -55,7 +55,7 @@ def lie_about_tag(
             session._tags[min(place, peer), max(place, peer)] = bytes(16)  # it stands by its lie
             return row[:32] + bytes(16)
 
-        session._wrapped = wrapped  # type: ignore[method-assign]
+        session._wrap_root = wrapped  # type: ignore[method-assign]
         return session
 
     host._fresh_session = lying_session  # type: ignore[method-assign]
@@ -247,7 +247,7 @@ def honest_words(suite: Suite) -> tuple[bytes, bytes, Word, Word]:
     """Two honest clients' words on a pair: sender at place 2, receiver at place 5."""
     setup, session = b"s" * 32, b"i" * 32
     one, other = FreshPair(Secret.fresh(), suite), FreshPair(Secret.fresh(), suite)
-    encapsulated = encapsulate(other.public) if suite == "hybrid" else None
+    encapsulated = encapsulate_secret(other.public) if suite == "hybrid" else None
     link = mask_link(setup, one.exchange(other.public), encapsulated, 2, 5)
     tag = pair_tag(session_root(link, session), 2, 5)
     sent = encapsulated[1] + mask_confirmation(link, 2, 5) if encapsulated else b""

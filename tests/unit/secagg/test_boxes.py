@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefg.secagg.boxes import open_box, seal
+from securefg.secagg.boxes import open_box, seal_box
 from securefg.secagg.errors import BadBox
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.secret import Secret
@@ -15,12 +15,12 @@ ROOT = Secret(bytes(32))
 
 def test_the_receiver_opens_what_the_sender_sealed() -> None:
     sender, receiver = KeyPair.fresh(), KeyPair.fresh()
-    box = seal(sender.agree(receiver.public, SESSION), SESSION, 0, 1, b"shares")
-    assert open_box(receiver.agree(sender.public, SESSION), SESSION, 0, 1, box) == b"shares"
+    box = seal_box(sender.agree_root(receiver.public, SESSION), SESSION, 0, 1, b"shares")
+    assert open_box(receiver.agree_root(sender.public, SESSION), SESSION, 0, 1, box) == b"shares"
 
 
 def test_every_changed_byte_is_noticed() -> None:
-    box = seal(ROOT, SESSION, 0, 1, b"shares")
+    box = seal_box(ROOT, SESSION, 0, 1, b"shares")
     for at in range(len(box)):
         changed = bytearray(box)
         changed[at] ^= 1
@@ -34,11 +34,11 @@ def test_every_changed_byte_is_noticed() -> None:
 def test_a_box_for_another_session_or_party_does_not_open(
     session: bytes, sender: int, receiver: int
 ) -> None:
-    box = seal(ROOT, SESSION, 0, 1, b"shares")
+    box = seal_box(ROOT, SESSION, 0, 1, b"shares")
     with pytest.raises(BadBox, match=f"from {sender} to {receiver}"):
         open_box(ROOT, session, sender, receiver, box)
 
 
 def test_sealing_twice_does_not_repeat_the_keystream() -> None:
-    one, other = (seal(ROOT, SESSION, 0, 1, bytes(66)) for _ in range(2))
+    one, other = (seal_box(ROOT, SESSION, 0, 1, bytes(66)) for _ in range(2))
     assert one[12:] != other[12:]

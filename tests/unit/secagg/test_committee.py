@@ -222,7 +222,7 @@ def inspection(world: CommitteeWorld, member: int, without: int | None = None) -
         for k in world.uploads[numbers[0]][1]
     }
     made = Enclosed.of(enclosed, world.committee)
-    whole = made.inspection("session_world.Upload", request_hash(world.request), numbers)
+    whole = made.inspection_request("session_world.Upload", request_hash(world.request), numbers)
     row = sorted(world.committee.members).index(member)
     assert whole.ciphertexts is not None
     return Inspect(
@@ -378,7 +378,7 @@ def read_by(world: CommitteeWorld, members: list[int], victim: int) -> np.ndarra
     message, enclosed = world.uploads[victim]
     row = message.values()["numbers"].numpy().view(Ring(32).dtype)[0].copy()  # type: ignore[union-attr]
     host = world.hosts[victim]
-    session = host._session(world.round, "session_world.Upload", request_hash(world.request))
+    session = host._session_id(world.round, "session_world.Upload", request_hash(world.request))
     groups = {}
     for member in members:
         place = world.committee.members.index(member)

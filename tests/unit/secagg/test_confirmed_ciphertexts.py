@@ -16,7 +16,7 @@ import torch
 from securefg.protocol.messages import Message
 from securefg.secagg.dealt import Dealt
 from securefg.secagg.errors import Refused
-from securefg.secagg.hybrid import CIPHERTEXT_BYTES, encapsulate
+from securefg.secagg.hybrid import CIPHERTEXT_BYTES, encapsulate_secret
 from securefg.secagg.links import Offer
 from securefg.secagg.messages import Deliver, Opening, Ready
 from securefg.secagg.secret import Secret
@@ -38,8 +38,8 @@ def swap_ciphertexts(bed: World, victim: int) -> None:
         assert setup is not None
         key = setup.roster.mask_keys[setup.members.index(victim)].numpy().tobytes()
         rows = request.mask_ciphertexts.clone()
-        for at in range(len(setup.graph.behind(victim))):
-            own = bytearray(encapsulate(key)[1])
+        for at in range(len(setup.graph.neighbours_behind(victim))):
+            own = bytearray(encapsulate_secret(key)[1])
             rows[0, at, :CIPHERTEXT_BYTES] = torch.frombuffer(own, dtype=torch.uint8)
         return edited(request, mask_ciphertexts=rows)
 
@@ -82,7 +82,7 @@ def spoil_offer(bed: World, sender: int, receivers: list[int], part: slice) -> N
 
         def offer(number: int) -> Offer:
             made = honest(number)
-            for at, peer in enumerate(session.graph.ahead(session.places[number])):
+            for at, peer in enumerate(session.graph.neighbours_ahead(session.places[number])):
                 if session.clients[peer] in receivers:
                     row = bytearray(made.masks[at])
                     row[part] = bytes(b ^ 1 for b in row[part])
@@ -110,7 +110,7 @@ def sign_no_tag(bed: World, liar: int, peer: int) -> None:
 
     def lying(*about: Any) -> Session:
         session = fresh(*about)
-        honest = session._wrapped
+        honest = session._wrap_root
 
         def wrapped(drop_root: Secret, place: int, other: int) -> bytes:
             is_pair = (session.clients[place], session.clients[other]) == (liar, peer)
@@ -120,7 +120,7 @@ def sign_no_tag(bed: World, liar: int, peer: int) -> None:
             session._tags.pop((min(place, other), max(place, other)), None)  # it stands by its lie
             return row[:32] + NO_TAG
 
-        session._wrapped = wrapped  # type: ignore[method-assign]
+        session._wrap_root = wrapped  # type: ignore[method-assign]
         return session
 
     host._fresh_session = lying  # type: ignore[method-assign]

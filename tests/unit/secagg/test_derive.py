@@ -12,9 +12,9 @@ from securefg.secagg.derive import (
     FreshContexts,
     MaskContext,
     Purpose,
-    info,
+    key_info,
+    next_link,
     pair_tag,
-    ratcheted,
     session_id,
     session_root,
     setup_id,
@@ -59,15 +59,17 @@ MUTANTS: dict[str, Callable[[Items], Items]] = {
 def test_a_derivation_that_leaves_out_a_part_is_caught(
     left_out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = derive._items
-    monkeypatch.setattr(derive, "_items", lambda context: MUTANTS[left_out](whole(context)))
+    whole = derive._context_items
+    monkeypatch.setattr(derive, "_context_items", lambda context: MUTANTS[left_out](whole(context)))
     with pytest.raises(AssertionError):
         test_every_pair_round_message_field_length_and_modulus_has_its_own_key()
 
 
 def test_a_derivation_that_leaves_out_the_pair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = derive.info
-    monkeypatch.setattr(derive, "info", lambda purpose, a, b, *items: whole(purpose, 0, 0, *items))
+    whole = derive.key_info
+    monkeypatch.setattr(
+        derive, "key_info", lambda purpose, a, b, *items: whole(purpose, 0, 0, *items)
+    )
     with pytest.raises(AssertionError):
         test_every_pair_round_message_field_length_and_modulus_has_its_own_key()
 
@@ -81,7 +83,7 @@ def test_a_box_key_has_a_direction() -> None:
 
 
 def test_purposes_do_not_share_keys() -> None:
-    infos = {info(purpose, 1, 1) for purpose in Purpose}
+    infos = {key_info(purpose, 1, 1) for purpose in Purpose}
     assert len(infos) == len(Purpose)
 
 
@@ -115,7 +117,7 @@ def test_a_chain_does_not_come_back_and_its_roots_are_of_one_session() -> None:
     for _ in range(5):
         seen |= {session_root(link, bytes([s] * 32)).reveal() for s in (1, 2)}
         seen.add(link.reveal())
-        link = ratcheted(link)
+        link = next_link(link)
     assert len(seen) == 15
 
 

@@ -15,8 +15,8 @@ from securefg.secagg.graph import (
     GraphParameters,
     MaskGraph,
     abort_bound,
-    choose,
-    fewest,
+    choose_parameters,
+    fewest_clients,
     only_one_opens,
 )
 from securefg.secagg.hypergeometric import chance_of_more, estimate_most_marked, most_marked
@@ -41,16 +41,16 @@ from securefg.settings.secagg import Threat
 def test_parameters_are_as_written_down(
     num_clients: int, threat: Threat, degree: int, threshold: int
 ) -> None:
-    assert choose(num_clients, threat) == GraphParameters(num_clients, degree, threshold)
+    assert choose_parameters(num_clients, threat) == GraphParameters(num_clients, degree, threshold)
 
 
 def test_up_to_33_clients_mask_with_all_others() -> None:
-    assert all(choose(n, Threat()).complete for n in range(3, LEAST_DEGREE + 2))
+    assert all(choose_parameters(n, Threat()).complete for n in range(3, LEAST_DEGREE + 2))
 
 
 @pytest.mark.parametrize("threat", [Threat(), Threat(0.05, 0.2), Threat(0.2, 0.1)])
 def test_neither_the_degree_nor_the_threshold_falls_off_at_any_size(threat: Threat) -> None:
-    found = [choose(n, threat) for n in range(6, 130)]
+    found = [choose_parameters(n, threat) for n in range(6, 130)]
     for one, more in pairwise(found):
         assert more.degree >= one.degree - 2
         assert more.threshold >= one.threshold - 3
@@ -58,7 +58,7 @@ def test_neither_the_degree_nor_the_threshold_falls_off_at_any_size(threat: Thre
 
 
 def test_the_degree_grows_as_the_logarithm() -> None:
-    degrees = [choose(10**power, Threat(0.1, 0.1)).degree for power in (3, 4, 5)]
+    degrees = [choose_parameters(10**power, Threat(0.1, 0.1)).degree for power in (3, 4, 5)]
     assert degrees == sorted(degrees)
     assert degrees[2] - degrees[1] < degrees[1] - degrees[0]
     assert degrees[-1] < 1.7 * degrees[0]
@@ -67,7 +67,7 @@ def test_the_degree_grows_as_the_logarithm() -> None:
 @pytest.mark.parametrize("num_clients", [5, 20, 32, 100, 1000])
 @pytest.mark.parametrize("threat", [Threat(), Threat(0.2, 0.2), Threat(0.0, 0.1)])
 def test_no_two_stories_find_enough_listeners(num_clients: int, threat: Threat) -> None:
-    found = choose(num_clients, threat)
+    found = choose_parameters(num_clients, threat)
     holders = num_clients if found.complete else found.degree
     corrupt = threat.num_corrupt(num_clients) * holders // num_clients
     assert 2 * found.threshold > holders + corrupt
@@ -76,8 +76,8 @@ def test_no_two_stories_find_enough_listeners(num_clients: int, threat: Threat) 
 
 def test_colluders_are_counted_among_all_clients_and_not_among_those_asked() -> None:
     """100 clients, 10 of them colluders, and the server asks 12: all of the ten may be there."""
-    alone = choose(12, Threat(0.1, 0.0))
-    picked = choose(12, Threat(0.1, 0.0, population=100))
+    alone = choose_parameters(12, Threat(0.1, 0.0))
+    picked = choose_parameters(12, Threat(0.1, 0.0, population=100))
     assert picked.threshold == 12 > alone.threshold
     assert Threat(0.1, 0.0, population=100).least_cohort(5) == 12
 
@@ -88,7 +88,7 @@ def test_whoever_is_silenced_the_honest_who_answer_stay_one_ring(seed: int) -> N
     that lack t answering neighbours do not answer; of the rest, no part is cut off."""
     rng = np.random.default_rng(seed)
     threat = Threat(0.05, 0.1)
-    parameters = choose(200, threat)
+    parameters = choose_parameters(200, threat)
     graph = MaskGraph.drawn(parameters, rng.bytes(32))
     corrupt = set(rng.choice(200, threat.num_corrupt(200), replace=False).tolist())
     victim = int(rng.integers(200))
@@ -119,7 +119,7 @@ def test_whoever_is_silenced_the_honest_who_answer_stay_one_ring(seed: int) -> N
 
 def test_a_cohort_of_two_is_refused() -> None:
     with pytest.raises(ConfigError, match="2 clients, wanted >= 3"):
-        choose(2, Threat())
+        choose_parameters(2, Threat())
 
 
 @pytest.mark.parametrize(("corrupt", "dropout"), [(-0.1, 0), (1.0, 0), (0.33, 0.33), (0.1, -1)])
@@ -130,7 +130,7 @@ def test_a_threat_that_no_threshold_withstands_is_refused(corrupt: float, dropou
 
 def test_a_small_cohort_without_room_for_a_threshold_is_refused() -> None:
     with pytest.raises(ConfigError, match="lower corrupt or dropout"):
-        choose(3, Threat(0.5, 0.2, population=6))
+        choose_parameters(3, Threat(0.5, 0.2, population=6))
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_where_one_session_opens_too_few_are_left_for_another(threat: Threat) ->
         allowed += 1
         least = threat.least_cohort(n)
         for cohort in range(least, n + 1):
-            graph, corrupt = choose(cohort, threat), threat.num_corrupt(cohort)
+            graph, corrupt = choose_parameters(cohort, threat), threat.num_corrupt(cohort)
             agreed = graph.threshold - corrupt
             if not graph.complete:
-                seeds = max(fewest(graph, threat), least) - corrupt
+                seeds = max(fewest_clients(graph, threat), least) - corrupt
                 agreed = -(-seeds * graph.threshold // graph.degree) - corrupt
             assert agreed + least > n
     assert allowed
@@ -170,7 +170,7 @@ def test_silent_colluders_on_top_of_dropouts_keep_the_abort_bound(
     num_clients: int, threat: Threat
 ) -> None:
     """Colluders may upload and then keep their shares: they count beside the drop-outs."""
-    assert abort_bound(choose(num_clients, threat), threat) <= Fraction(1, 2**20)
+    assert abort_bound(choose_parameters(num_clients, threat), threat) <= Fraction(1, 2**20)
 
 
 def test_abort_bound_of_parameters_for_dropouts_alone_is_large() -> None:
@@ -183,14 +183,14 @@ def test_abort_bound_of_parameters_for_dropouts_alone_is_large() -> None:
 def test_abort_bound_with_a_third_of_colluders_is_one() -> None:
     """No threshold is safe and leaves room: two stories need 2 t > n + c, silence t <= n - c."""
     threat = Threat(0.1, 0.0, population=100)
-    assert abort_bound(choose(12, threat), threat) == 1
-    assert abort_bound(choose(12, threat), threat, silent=False) == 0
+    assert abort_bound(choose_parameters(12, threat), threat) == 1
+    assert abort_bound(choose_parameters(12, threat), threat, silent=False) == 0
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_graphs_with_silent_colluders_leave_enough_holders(seed: int) -> None:
     rng, threat = np.random.default_rng(seed), Threat(0.05, 0.3)
-    parameters = choose(300, threat)
+    parameters = choose_parameters(300, threat)
     away = threat.num_dropped(300) + threat.num_corrupt(300)
     for _ in range(20):
         graph = MaskGraph.drawn(parameters, rng.bytes(32))

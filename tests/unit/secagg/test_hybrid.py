@@ -9,8 +9,14 @@ import pytest
 from securefg.secagg import derive
 from securefg.secagg.derive import Purpose
 from securefg.secagg.errors import BadKey, Refused
-from securefg.secagg.graph import GraphParameters, MaskGraph, choose
-from securefg.secagg.hybrid import CIPHERTEXT_BYTES, KEY_BYTES, FreshPair, check_key, encapsulate
+from securefg.secagg.graph import GraphParameters, MaskGraph, choose_parameters
+from securefg.secagg.hybrid import (
+    CIPHERTEXT_BYTES,
+    KEY_BYTES,
+    FreshPair,
+    check_key,
+    encapsulate_secret,
+)
 from securefg.secagg.keys import KeyPair
 from securefg.secagg.messages import Advertise, Deliver, Ready, Shares
 from securefg.secagg.secret import Secret
@@ -22,10 +28,10 @@ SETUP = b"s" * 32
 
 def test_hybrid_pair_agrees_and_decapsulates() -> None:
     one, other = (FreshPair(Secret.fresh(), "hybrid") for _ in range(2))
-    secret, ciphertext = encapsulate(other.public)
+    secret, ciphertext = encapsulate_secret(other.public)
     assert one.exchange(other.public) == other.exchange(one.public)
-    assert other.decapsulate(ciphertext) == secret
-    assert one.decapsulate(ciphertext) != secret
+    assert other.open_ciphertext(ciphertext) == secret
+    assert one.open_ciphertext(ciphertext) != secret
     assert (len(one.public), len(ciphertext)) == (KEY_BYTES["hybrid"], CIPHERTEXT_BYTES)
 
 
@@ -63,24 +69,31 @@ def test_malformed_keys_are_refused() -> None:
             check_key(bad, "hybrid")
     check_key(public, "hybrid")
     with pytest.raises(BadKey, match="found 5 bytes"):
-        FreshPair(Secret.fresh(), "hybrid").decapsulate(b"short")
+        FreshPair(Secret.fresh(), "hybrid").open_ciphertext(b"short")
 
 
 @pytest.mark.parametrize("num_clients", [3, 4, 5, 6, 33, 40, 41])
 def test_one_end_of_every_pair_encapsulates(num_clients: int) -> None:
     threat = Threat(population=num_clients)
-    graph = MaskGraph.drawn(choose(num_clients, threat), b"g" * 32)
-    sent = [(c, peer) for c in range(num_clients) for peer in graph.ahead(c)]
+    graph = MaskGraph.drawn(choose_parameters(num_clients, threat), b"g" * 32)
+    sent = [(c, peer) for c in range(num_clients) for peer in graph.neighbours_ahead(c)]
     assert Counter(tuple(sorted(pair)) for pair in sent) == Counter(map(tuple, graph.pairs()))
     for client in range(num_clients):
-        assert {*graph.ahead(client), *graph.behind(client)} == {*graph.neighbours(client)}
-        assert max(len(graph.ahead(client)), len(graph.behind(client))) <= graph.num_ahead
-        assert all(client in graph.ahead(peer) for peer in graph.behind(client))
+        assert {*graph.neighbours_ahead(client), *graph.neighbours_behind(client)} == {
+            *graph.neighbours(client)
+        }
+        assert (
+            max(len(graph.neighbours_ahead(client)), len(graph.neighbours_behind(client)))
+            <= graph.num_ahead
+        )
+        assert all(
+            client in graph.neighbours_ahead(peer) for peer in graph.neighbours_behind(client)
+        )
 
 
 def test_graph_of_even_ring_has_opposite_ends_once() -> None:
     graph = MaskGraph.drawn(GraphParameters(4, 3, 3), b"g" * 32)
-    assert [graph.ahead(c) for c in range(4)] == [(1, 2), (2, 3), (3,), (0,)]
+    assert [graph.neighbours_ahead(c) for c in range(4)] == [(1, 2), (2, 3), (3,), (0,)]
 
 
 def test_advertise_of_another_format_is_refused_by_number() -> None:

@@ -16,7 +16,7 @@ def met(one: list[str], two: list[str]) -> list[str]:
     a, b = Party(tuple(one)), Party(tuple(two))
     sent, order = a.first()
     theirs, _ = b.first()
-    return shared_ids(order, b.again(sent), a.again(theirs))
+    return shared_ids(order, b.blind_again(sent), a.blind_again(theirs))
 
 
 @settings(max_examples=15)
@@ -37,19 +37,19 @@ def test_points_are_on_the_curve_and_fresh_for_every_party() -> None:
 @pytest.mark.parametrize("point", [bytes(32), b"\xff" * 32, (1).to_bytes(32, "little"), b"short"])
 def test_what_is_no_point_is_refused(point: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Party(("sam",)).again([point])
+        Party(("sam",)).blind_again([point])
 
 
 def test_points_of_the_twist_are_refused() -> None:
     twist = next(u for u in range(2, 99) if not is_on_curve(u.to_bytes(32, "little")))
     with pytest.raises(ProtocolError):
-        Party(()).again([twist.to_bytes(32, "little")])
+        Party(()).blind_again([twist.to_bytes(32, "little")])
 
 
 def test_repeated_or_missing_points_are_refused() -> None:
     sent, order = Party(("a", "b")).first()
     with pytest.raises(ProtocolError, match="twice"):
-        Party(("c",)).again([sent[0], sent[0]])
+        Party(("c",)).blind_again([sent[0], sent[0]])
     with pytest.raises(ProtocolError, match="1 points came back of 2"):
         shared_ids(order, sent[:1], [])
 

@@ -36,31 +36,31 @@ def test_a_signature_by_another_or_under_no_key_is_refused() -> None:
 
 def test_both_ends_agree_on_one_root() -> None:
     one, other = KeyPair.fresh(), KeyPair.fresh()
-    assert one.agree(other.public, SESSION) == other.agree(one.public, SESSION)
+    assert one.agree_root(other.public, SESSION) == other.agree_root(one.public, SESSION)
 
 
 def test_another_session_gives_another_root() -> None:
     one, other = KeyPair.fresh(), KeyPair.fresh()
-    assert one.agree(other.public, SESSION) != one.agree(other.public, bytes(32))
+    assert one.agree_root(other.public, SESSION) != one.agree_root(other.public, bytes(32))
 
 
 def test_agreement_and_expansion_are_hkdf_of_the_shared_point() -> None:
     one, other = KeyPair.fresh(), KeyPair.fresh()
     shared = one._private.exchange(other._private.public_key())
     wanted = HKDF(SHA256(), 32, SESSION, b"info").derive(shared)
-    assert expand(one.agree(other.public, SESSION), b"info") == Secret(wanted)
+    assert expand(one.agree_root(other.public, SESSION), b"info") == Secret(wanted)
 
 
 @pytest.mark.parametrize("point", [0, 1, 2**255 - 20])
 def test_a_point_of_low_order_is_refused(point: int) -> None:
     with pytest.raises(BadKey, match="low order"):
-        KeyPair.fresh().agree(point.to_bytes(32, "little"), SESSION)
+        KeyPair.fresh().agree_root(point.to_bytes(32, "little"), SESSION)
 
 
 def test_a_pair_rebuilt_from_its_secret_agrees_as_before() -> None:
     one, other = KeyPair.fresh(), KeyPair.fresh()
     rebuilt = KeyPair(Secret(one.secret.reveal()))
-    assert rebuilt.agree(other.public, SESSION) == one.agree(other.public, SESSION)
+    assert rebuilt.agree_root(other.public, SESSION) == one.agree_root(other.public, SESSION)
 
 
 def test_fresh_keys_ask_the_seam_for_32_bytes() -> None:

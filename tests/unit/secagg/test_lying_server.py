@@ -187,7 +187,7 @@ def test_a_key_of_low_order_is_refused_though_its_owner_signed_it() -> None:
     session = bed.hosts[3]._session
     keys.box_key[3, :32] = 0
     both = [key[3].numpy().tobytes() for key in (keys.mask_key, keys.box_key)]
-    said = bed.hosts[3]._said(session, 3, *both)
+    said = bed.hosts[3]._advertised_items(session, 3, *both)
     forged = bed.hosts[3]._identities[3].sign("advertise", *said)
     keys.signature[3] = torch.frombuffer(bytearray(forged), dtype=torch.uint8)
     with pytest.raises(BadKey):
@@ -429,7 +429,7 @@ def test_survivors_in_another_order_are_not_those_signed() -> None:
 
 def test_a_client_that_never_agreed_reveals_nothing() -> None:
     bed = world(6, malicious=True)
-    agreed_before = bed.aggregator._step
+    agreed_before = bed.aggregator._run_step
 
     def without_asking(
         request: Message, reply: Any, clients: Clients, *rest: Any, **how: Any
@@ -440,7 +440,7 @@ def test_a_client_that_never_agreed_reveals_nothing() -> None:
             clients = Clients.of([0])
         return agreed_before(request, reply, clients, *rest, **how)
 
-    bed.aggregator._step = without_asking
+    bed.aggregator._run_step = without_asking
     refused(bed, Refused, "not those that were agreed on")
 
 
@@ -508,7 +508,7 @@ def test_two_survivor_sets_told_to_two_halves_open_nothing() -> None:
         )
 
     bed.lie(Unmask, with_own_half(halves[0], [0, 1, 2, 3]), 0, 1, 2, 3)
-    bed.aggregator._signed = lambda *arguments: True  # it knows what it told whom
+    bed.aggregator._is_signed = lambda *arguments: True  # it knows what it told whom
     refused(bed, Refused, "4 signatures on the survivors, under 6")
 
 
@@ -517,7 +517,7 @@ def test_signatures_of_the_other_half_do_not_make_up_for_it() -> None:
     first = [0, 1, 2, 3, 4, 5, 6]
     bed.lie(Survivors, lambda s: edited(s, clients=first), 0, 1, 2, 3)
     bed.lie(Unmask, lambda u: lists(first, [7])(signed_by(first)(u)), 0)
-    bed.aggregator._signed = lambda *arguments: True
+    bed.aggregator._is_signed = lambda *arguments: True
     refused(bed, BadSignature, "survivors")
 
 

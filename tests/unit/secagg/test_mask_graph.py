@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from securefg.secagg.graph import GraphParameters, MaskGraph, choose
+from securefg.secagg.graph import GraphParameters, MaskGraph, choose_parameters
 from securefg.settings.secagg import Threat
 
 SEED = bytes(range(32))
@@ -58,7 +58,7 @@ def test_no_client_is_more_likely_than_another_to_be_a_neighbour() -> None:
 
 
 def test_in_the_complete_graph_all_mask_with_all_and_hold_all_shares() -> None:
-    graph = MaskGraph.drawn(choose(5, Threat()), SEED)
+    graph = MaskGraph.drawn(choose_parameters(5, Threat()), SEED)
     assert graph.neighbours(2) == (0, 1, 3, 4)
     assert graph.holders(2) == (0, 1, 2, 3, 4)
     assert len(graph.pairs()) == 10

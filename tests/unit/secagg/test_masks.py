@@ -50,7 +50,7 @@ def test_opposite_masks_take_each_other_off(bits: int, dim: int, signs: list[Sig
     plain = batch(bits, 1, dim)[0]
     masked = plain.copy()
     apply_masks(masked, [Mask(key(i), sign) for i, sign in enumerate(signs)])
-    apply_masks(masked, [Mask(key(i), sign.opposite()) for i, sign in enumerate(signs)])
+    apply_masks(masked, [Mask(key(i), sign.opposite_sign()) for i, sign in enumerate(signs)])
     assert np.array_equal(masked, plain)
 
 

@@ -72,7 +72,7 @@ def test_odds_of_tags_are_no_missing_shares() -> None:
     assert not odds.has_missed(3, 1)
     odds.note_missing([(3, 1)])
     assert odds.has_missed(1, 3)
-    assert odds.named([1], 0) == [1]
+    assert odds.clients_at_odds([1], 0) == [1]
 
 
 @pytest.mark.parametrize("num_clients", [4, 6])
@@ -113,7 +113,9 @@ def advertise(bed: World, liar: int, keys: Callable[[Any, Keys], tuple[bytes, by
             (session.pairs[liar].masks, session.pairs[liar].boxes), (mask_key, box_key), strict=True
         ):
             object.__setattr__(pair, "public", public)  # it stands by its lie
-        signed = identity(liar).sign("advertise", *host._said(session, liar, mask_key, box_key))
+        signed = identity(liar).sign(
+            "advertise", *host._advertised_items(session, liar, mask_key, box_key)
+        )
         return Keys(mask_key=row(mask_key), box_key=row(box_key), signature=row(signed))
 
     bed.hosts[liar].handle = changed  # type: ignore[method-assign]

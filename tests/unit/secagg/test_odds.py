@@ -44,23 +44,25 @@ def hold_round(bed: World) -> list[int] | None:
 def test_odds_part_one_pair_takes_turns() -> None:
     odds = Odds({})
     odds.note([(3, 7)])
-    assert [odds.part([(3, 7)]) for _ in range(4)] == [{3}, {7}, {3}, {7}]
+    assert [odds.part_pairs([(3, 7)]) for _ in range(4)] == [{3}, {7}, {3}, {7}]
 
 
 def test_odds_part_leaves_out_who_is_at_odds_with_most() -> None:
     odds = Odds({})
     odds.note([(1, 9), (9, 2), (4, 9)])
-    assert odds.part([(1, 9), (2, 9), (4, 9)]) == {9}
-    assert odds.part([(4, 9)]) == {9}, "it is at odds with three, and 4 with one"
+    assert odds.part_pairs([(1, 9), (2, 9), (4, 9)]) == {9}
+    assert odds.part_pairs([(4, 9)]) == {9}, "it is at odds with three, and 4 with one"
 
 
 def test_odds_name_who_is_at_odds_with_more_than_liars() -> None:
     blamed = {2: "sent a bad key"}
     odds = Odds(blamed)
     odds.note([(1, 9), (9, 1), (9, 2)])
-    assert odds.named([1, 9], 1) == [], "one pair counts once, and a blamed client not at all"
+    assert odds.clients_at_odds([1, 9], 1) == [], (
+        "one pair counts once, and a blamed client not at all"
+    )
     odds.note([(4, 9)])
-    assert odds.named([1, 4, 9], 1) == [9]
+    assert odds.clients_at_odds([1, 4, 9], 1) == [9]
 
 
 # --------------------------------------------------------------------------------- sparse graphs

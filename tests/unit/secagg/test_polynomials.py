@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefg.secagg import shamir as polynomials
-from securefg.secagg.shamir import PRIME, evaluate
+from securefg.secagg.shamir import PRIME, evaluate_polynomial
 
 FIELD = st.integers(0, PRIME - 1)
 
@@ -20,7 +20,7 @@ def summed(coefficients: list[int], x: int) -> int:
 @given(coefficients=st.lists(FIELD, min_size=1, max_size=40), count=st.integers(1, 60))
 def test_points_in_a_row_give_the_sum_of_powers(coefficients: list[int], count: int) -> None:
     points = range(1, count + 1)
-    assert evaluate(coefficients, points) == [summed(coefficients, x) for x in points]
+    assert evaluate_polynomial(coefficients, points) == [summed(coefficients, x) for x in points]
 
 
 @given(
@@ -28,19 +28,19 @@ def test_points_in_a_row_give_the_sum_of_powers(coefficients: list[int], count: 
     points=st.lists(st.integers(1, 10**6), min_size=1, max_size=20, unique=True),
 )
 def test_any_points_give_the_sum_of_powers(coefficients: list[int], points: list[int]) -> None:
-    assert evaluate(coefficients, points) == [summed(coefficients, x) for x in points]
+    assert evaluate_polynomial(coefficients, points) == [summed(coefficients, x) for x in points]
 
 
 def test_the_largest_numbers_of_the_field_do_not_overflow_the_limbs() -> None:
     coefficients = [PRIME - 1] * 67
     points = range(1, 102)
-    assert evaluate(coefficients, points) == [summed(coefficients, x) for x in points]
+    assert evaluate_polynomial(coefficients, points) == [summed(coefficients, x) for x in points]
 
 
 def test_a_table_that_would_be_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polynomials, "_by_table", None)
-    assert evaluate([1] * 201, range(1, 101))[0] == 201
+    assert evaluate_polynomial([1] * 201, range(1, 101))[0] == 201
 
 
 def test_points_in_another_order_are_not_taken_for_points_in_a_row() -> None:
-    assert evaluate([1, 0], [1, 3, 2, 4]) == [1, 3, 2, 4]
+    assert evaluate_polynomial([1, 0], [1, 3, 2, 4]) == [1, 3, 2, 4]

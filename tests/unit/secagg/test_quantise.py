@@ -18,7 +18,7 @@ REALS = st.lists(st.floats(-2, 2), min_size=1, max_size=20).map(np.array)
 @given(REALS, st.sampled_from([32, 64]))
 def test_rounding_stays_within_the_reported_bound(values: np.ndarray, bits: int) -> None:
     grid = Grid(num_clients=10, clip=2.0, scale=1000.0, ring=Ring(bits))
-    back = grid.dequantise(grid.quantise(values))
+    back = grid.dequantise_total(grid.quantise_values(values))
     assert np.all(np.abs(back - values) <= grid.error_bound() + 1e-12)
 
 
@@ -26,21 +26,23 @@ def test_rounding_stays_within_the_reported_bound(values: np.ndarray, bits: int)
 @given(REALS)
 def test_stochastic_rounding_stays_within_its_bound(values: np.ndarray) -> None:
     grid = Grid(num_clients=10, clip=2.0, scale=1000.0)
-    back = grid.dequantise(grid.quantise(values, np.random.default_rng(0)))
+    back = grid.dequantise_total(grid.quantise_values(values, np.random.default_rng(0)))
     assert np.all(np.abs(back - values) <= grid.error_bound(stochastic=True) + 1e-12)
 
 
 def test_stochastic_rounding_has_no_bias() -> None:
     grid = Grid(num_clients=1, clip=1.0, scale=1.0)
-    drawn = grid.dequantise(grid.quantise(np.full(100_000, 0.3), np.random.default_rng(1)))
+    drawn = grid.dequantise_total(
+        grid.quantise_values(np.full(100_000, 0.3), np.random.default_rng(1))
+    )
     assert abs(drawn.mean() - 0.3) < 5 * np.sqrt(0.21 / 100_000)
 
 
 def test_the_worst_case_adds_up_without_wrapping() -> None:
     grid = Grid(num_clients=4, clip=1.0, scale=(2**31 - 1) // 4)
-    worst = grid.quantise(np.full((4, 2), -1.0))
+    worst = grid.quantise_values(np.full((4, 2), -1.0))
     total = worst.sum(0, dtype=np.uint32)
-    assert np.array_equal(grid.dequantise(total), [-4.0, -4.0])
+    assert np.array_equal(grid.dequantise_total(total), [-4.0, -4.0])
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -91,13 +93,13 @@ def test_settings_out_of_range_are_refused(change: dict[str, float]) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(RunFailed, match="NaN or infinity"):
-        Grid(num_clients=2, clip=1.0, scale=1.0).quantise(np.array([0.0, value]))
+        Grid(num_clients=2, clip=1.0, scale=1.0).quantise_values(np.array([0.0, value]))
 
 
 def test_values_beyond_the_clip_are_clipped() -> None:
     grid = Grid(num_clients=2, clip=1.0, scale=10.0)
     values = np.array([-3.0, 0.5, 1.0, 2.0])
-    assert grid.dequantise(grid.quantise(values)).tolist() == [-1.0, 0.5, 1.0, 1.0]
+    assert grid.dequantise_total(grid.quantise_values(values)).tolist() == [-1.0, 0.5, 1.0, 1.0]
 
 
 def test_a_ring_refuses_what_it_cannot_hold() -> None:

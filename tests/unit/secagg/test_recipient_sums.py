@@ -132,7 +132,7 @@ def test_parts_for_oneself_or_for_clients_outside_the_session_are_nothing_but_ze
 def test_the_mask_key_that_the_server_rebuilds_of_a_dropped_client_opens_nothing() -> None:
     bed = world(6, width=2000, drops={Delivery: {2}}, zero=True)
     totals = passed_on(bed)
-    session = bed.hosts[2]._current()
+    session = bed.hosts[2]._current_session()
     both = {pair[::-1]: root for pair, root in session._roots.masks.items()}
     rebuilt = Pads(session._roots.masks | both, session.places)
     own = session.pads
@@ -152,15 +152,15 @@ def test_all_contributors_but_one_and_the_server_do_not_see_the_last_ones_part()
     left = totals[[recipient]]
     which = bed.context(Delivery, "parts")
     for colluder in (0, 2, 4):
-        session = bed.hosts[colluder]._current()
+        session = bed.hosts[colluder]._current_session()
         assert session.pads is not None
-        key = session.pads._key(colluder, recipient, which)
+        key = session.pads._pad_key(colluder, recipient, which)
         pad = np.zeros_like(left)
         recipient_sums.apply_row_masks(pad, [recipient_sums.RowMask(key, 0, None)])
         left -= pad
     assert_uniform(left)
-    assert bed.hosts[recipient]._current().pads is not None
-    own = bed.hosts[recipient]._current().pads
+    assert bed.hosts[recipient]._current_session().pads is not None
+    own = bed.hosts[recipient]._current_session().pads
     assert own is not None
     own.take(left, [recipient], [victim], which)
     assert not left.any()

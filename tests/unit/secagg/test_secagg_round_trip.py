@@ -28,7 +28,7 @@ class Cohort:
         self.plain = np.random.default_rng(0).integers(0, 2**32, (num_clients, DIM), np.uint32)
 
     def pair_key(self, one: int, other: int, session: bytes = SESSION) -> Secret:
-        root = self.pairs[one].agree(self.pairs[other].public, session)
+        root = self.pairs[one].agree_root(self.pairs[other].public, session)
         return derive.pair_mask_key(root, one, other, CONTEXT)
 
     def self_key(self, client: int, seed: Secret) -> Secret:
@@ -44,10 +44,10 @@ class Cohort:
     def rebuilt(self, secret: Secret, client: int, alive: list[int]) -> Secret:
         """The secret as the server gets it: from shares that travelled to the living holders."""
         holders = self.graph.holders(client)
-        shares = shamir.split(secret, [h + 1 for h in holders], self.parameters.threshold)
+        shares = shamir.split_secret(secret, [h + 1 for h in holders], self.parameters.threshold)
         living = [share for share in shares if share.point - 1 in alive]
-        check = shamir.commits_to(shamir.commitment(secret, SESSION, client), SESSION, client)
-        return shamir.combine(living, self.parameters.threshold, check)
+        check = shamir.commits_to(shamir.commit_to_secret(secret, SESSION, client), SESSION, client)
+        return shamir.combine_shares(living, self.parameters.threshold, check)
 
     def unmasking(self, alive: list[int], dropped: list[int]) -> list[Mask]:
         own = [
@@ -58,9 +58,9 @@ class Cohort:
         for gone in dropped:
             pair = KeyPair(self.rebuilt(self.pairs[gone].secret, gone, alive))
             for peer in set(self.graph.neighbours(gone)) & set(alive):
-                root = pair.agree(self.pairs[peer].public, SESSION)
+                root = pair.agree_root(self.pairs[peer].public, SESSION)
                 key = derive.pair_mask_key(root, gone, peer, CONTEXT)
-                pairs.append(Mask(key, Sign.of(peer, gone).opposite()))
+                pairs.append(Mask(key, Sign.of(peer, gone).opposite_sign()))
         return own + pairs
 
 
@@ -93,8 +93,8 @@ def test_a_client_shown_another_model_spoils_the_sum() -> None:
 
 def test_shares_travel_in_boxes_from_holder_to_holder() -> None:
     sender, receiver = KeyPair.fresh(), KeyPair.fresh()
-    share = shamir.split(sender.secret, (1, 2), 2)[1]
-    root = sender.agree(receiver.public, SESSION)
-    box = boxes.seal(root, SESSION, 0, 1, share.encode())
-    got = boxes.open_box(receiver.agree(sender.public, SESSION), SESSION, 0, 1, box)
+    share = shamir.split_secret(sender.secret, (1, 2), 2)[1]
+    root = sender.agree_root(receiver.public, SESSION)
+    box = boxes.seal_box(root, SESSION, 0, 1, share.encode())
+    got = boxes.open_box(receiver.agree_root(sender.public, SESSION), SESSION, 0, 1, box)
     assert shamir.Share.decode(2, got) == share

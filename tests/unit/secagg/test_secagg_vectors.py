@@ -96,7 +96,7 @@ def test_derived_keys_match(v: Vector) -> None:
     one, other = v["parties"]
     first, second = (KeyPair(secret(text)) for text in v["secrets"])
     assert [first.public.hex(), second.public.hex()] == v["publics"]
-    root = second.agree(first.public, session)
+    root = second.agree_root(first.public, session)
     assert root == secret(v["root"])
     assert derive.pair_mask_key(root, other, one, context) == secret(v["pair_mask_key"])
     assert derive.box_key(root, one, other) == secret(v["box_key"])
@@ -109,7 +109,7 @@ def test_hybrid_links_match(v: Vector) -> None:
     first, second = (FreshPair(secret(text), "hybrid") for text in v["secrets"])
     assert [first.public.hex(), second.public.hex()] == v["publics"]
     ciphertext, setup = bytes.fromhex(v["ciphertext"]), bytes.fromhex(v["setup_id"])
-    agreed, shared = second.exchange(first.public), second.decapsulate(ciphertext)
+    agreed, shared = second.exchange(first.public), second.open_ciphertext(ciphertext)
     for name in ("mask_link", "box_link"):
         purpose = derive.Purpose(name.replace("_", "-"))
         link = derive.hybrid_link(setup, purpose, agreed, shared, ciphertext, *v["parties"])
@@ -127,7 +127,9 @@ def test_masks_match(v: Vector) -> None:
 @pytest.mark.parametrize("v", cases("shamir"))
 def test_shares_match(v: Vector) -> None:
     drawn = bytes.fromhex(v["randomness"])
-    shares = shamir.split(secret(v["secret"]), v["points"], v["threshold"], lambda n: drawn[:n])
+    shares = shamir.split_secret(
+        secret(v["secret"]), v["points"], v["threshold"], lambda n: drawn[:n]
+    )
     assert [share.encode().hex() for share in shares] == v["shares"]
     assert combined(v) == secret(v["secret"])
 
@@ -156,7 +158,7 @@ def decoded(v: Vector) -> list[shamir.Share]:
 def combined(v: Vector) -> Secret:
     expected, session = bytes.fromhex(v["commitment"]), bytes.fromhex(v["session_id"])
     check = shamir.commits_to(expected, session, v["party"])
-    return shamir.combine(decoded(v), v["threshold"], check)
+    return shamir.combine_shares(decoded(v), v["threshold"], check)
 
 
 def opened(v: Vector) -> bytes:
@@ -165,7 +167,7 @@ def opened(v: Vector) -> bytes:
 
 
 def agreed(v: Vector) -> Secret:
-    return KeyPair.fresh().agree(bytes.fromhex(v["public"]), bytes(32))
+    return KeyPair.fresh().agree_root(bytes.fromhex(v["public"]), bytes(32))
 
 
 def verified(v: Vector) -> None:

@@ -54,9 +54,9 @@ def test_no_carrier_of_a_secret_is_pickled_or_deeply_copied(
 
 
 def test_errors_about_shares_do_not_show_them() -> None:
-    shares = shamir.split(Secret(HIDDEN), (1, 2, 3), 1)
+    shares = shamir.split_secret(Secret(HIDDEN), (1, 2, 3), 1)
     with pytest.raises(ReconstructionFailed) as caught:
-        shamir.combine(shares, 1, shamir.commits_to(bytes(32), bytes(32), 0))
+        shamir.combine_shares(shares, 1, shamir.commits_to(bytes(32), bytes(32), 0))
     assert not shows("".join(traceback.format_exception(caught.value)))
 
 

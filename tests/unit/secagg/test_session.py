@@ -27,7 +27,7 @@ from securefg.secagg import errors
 from securefg.secagg.client import SecureClients
 from securefg.secagg.derive import FreshContexts, MaskContext
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph import choose
+from securefg.secagg.graph import choose_parameters
 from securefg.secagg.keys import FORMAT, Identity
 from securefg.secagg.memory import Memory
 from securefg.secagg.messages import (
@@ -102,7 +102,7 @@ def test_masked_sums_are_plain_ring_sums_or_the_round_is_aborted(
     advertised = num_clients - len(drops.get(Keys, set()))
     answered = num_clients - sum(map(len, drops.values()))
     enough = advertised >= 3 and answered >= max(
-        3, choose(advertised, bed.settings.threat_among(num_clients)).threshold
+        3, choose_parameters(advertised, bed.settings.threat_among(num_clients)).threshold
     )
     if enough:
         assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
@@ -117,7 +117,7 @@ def test_as_many_clients_may_drop_at_any_stage_as_the_threshold_leaves_room_for(
     stage: type[Message], malicious: bool
 ) -> None:
     bed = world(8, drops={stage: {0, 5}}, malicious=malicious)
-    assert choose(8, bed.settings.threat_among(8)).threshold == 6
+    assert choose_parameters(8, bed.settings.threat_among(8)).threshold == 6
     assert same_sums(bed.sums(), bed.plain_sums(survivors(8, bed.drops)))
 
 
@@ -158,7 +158,7 @@ def test_sparse_graphs_give_the_plain_sum_with_drop_outs_at_every_stage(num_clie
         stage: {5 * i, 5 * i + 1} for i, stage in enumerate(STAGES)
     }
     bed = world(num_clients, layout=hosts, drops=drops, malicious=num_clients == 48, dropout=0.34)
-    assert not choose(num_clients - 2, bed.settings.threat_among(num_clients)).complete
+    assert not choose_parameters(num_clients - 2, bed.settings.threat_among(num_clients)).complete
     assert same_sums(bed.sums(), bed.plain_sums(survivors(num_clients, drops)))
 
 
@@ -216,7 +216,7 @@ def test_weighted_fields_open_to_the_weighted_sum_within_the_grid(
     sums = bed.sums()
     assert same_sums(sums, bed.plain_sums(range(len(sizes))))
     assert weight.decode(sums["size"], torch.Size([1])).item() == sum(sizes)
-    opened = field.grid.dequantise(sums["numbers"])
+    opened = field.grid.dequantise_total(sums["numbers"])
     assert np.abs(opened - (w[:, None] * x).sum(0).numpy()).max() <= field.grid.error_bound(
         len(sizes)
     ) * (1 + 1e-9)

@@ -14,7 +14,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive, shamir
 from securefg.secagg.dealt import Dealt
 from securefg.secagg.errors import Refused
-from securefg.secagg.graph import choose
+from securefg.secagg.graph import choose_parameters
 from securefg.secagg.masks import Mask, Sign, apply_masks
 from securefg.secagg.messages import (
     Agreed,
@@ -40,10 +40,10 @@ def test_a_client_outside_the_session_is_not_masked_under_anothers_name() -> Non
     bed.round = bed.aggregator._round = 2
     agg = bed.aggregator
     everyone = [0, 1, 3, 4, 5, 6, 7]
-    keys = agg._advertised(Upload, Clients.of(everyone))
+    keys = agg._ask_for_keys(Upload, Clients.of(everyone))
     roster, graph = agg._gather_keys(keys, bed.request, Upload)
-    shares = agg._step(roster, Shares, Clients.of(everyone), graph)
-    agg._deliver(Dealt(shares, everyone, graph), graph)
+    shares = agg._run_step(roster, Shares, Clients.of(everyone), graph)
+    agg._deliver_boxes(Dealt(shares, everyone, graph), graph)
     try:
         bed.answer(0, bed.request, [0, 1, 2, 3, 4, 5])
     except SecurefgError:
@@ -95,15 +95,15 @@ def test_a_server_opens_one_upload_end_to_end() -> None:
     bed = world(40, layout=[[0], list(range(1, 40))], malicious=True, dropout=0.05)
     agg = bed.aggregator
     bed.round = agg._round = 1
-    roster, graph = agg._gather_keys(agg._advertised(Upload, None), bed.request, Upload)
+    roster, graph = agg._gather_keys(agg._ask_for_keys(Upload, None), bed.request, Upload)
     session = agg._setup_id(roster)
     numbers = list(range(40))
-    shares = agg._step(roster, Shares, Clients.of(numbers), graph)
+    shares = agg._run_step(roster, Shares, Clients.of(numbers), graph)
     near = set(graph.neighbours(0))
     bed.lie(Deliver, lambda d: edited(d, sharers=[n for n in numbers if n not in near]), 0)
     try:
-        agg._deliver(Dealt(shares, numbers, graph), graph)
-        replies = agg._step(bed.request, Upload, Clients.of(numbers), graph)
+        agg._deliver_boxes(Dealt(shares, numbers, graph), graph)
+        replies = agg._run_step(bed.request, Upload, Clients.of(numbers), graph)
     except Refused:
         return
     others = Clients.of(numbers[1:])  # client 0 is never asked again
@@ -126,7 +126,7 @@ def test_a_server_opens_one_upload_end_to_end() -> None:
         for owner, share, kind in zip(graph.holders(number), row, which, strict=True):
             if owner == 0 and kind == 1:
                 found.append(shamir.Share.decode(number + 1, share.numpy().tobytes()))
-    seed = shamir.combine(found, graph.parameters.threshold, lambda secret: None)
+    seed = shamir.combine_shares(found, graph.parameters.threshold, lambda secret: None)
     upload = replies.message.numbers[0].numpy().view(np.uint32).copy()
     context = bed.context(Upload, "numbers")
     apply_masks(upload, [Mask(derive.self_mask_key(seed, session, 0, context), Sign.SUBTRACT)])
@@ -143,10 +143,10 @@ def test_signatures_of_an_earlier_session_do_not_count() -> None:
     bed.round = bed.aggregator._round = 2  # the round was aborted, say, so the model is the same
     bed.drops = {}
     agg = bed.aggregator
-    roster, graph = agg._gather_keys(agg._advertised(Upload, None), bed.request, Upload)
+    roster, graph = agg._gather_keys(agg._ask_for_keys(Upload, None), bed.request, Upload)
     everyone = list(range(8))
-    shares = agg._step(roster, Shares, Clients.of(everyone), graph)
-    agg._deliver(Dealt(shares, everyone, graph), graph)
+    shares = agg._run_step(roster, Shares, Clients.of(everyone), graph)
+    agg._deliver_boxes(Dealt(shares, everyone, graph), graph)
     bed.exchange(bed.request, Upload)
     bed.answer(0, Survivors(clients=torch.arange(8)), [0])  # nobody else is asked to agree
     with pytest.raises(SecurefgError):
@@ -188,7 +188,7 @@ def test_a_sender_whose_box_did_not_open_is_left_out_of_the_sum() -> None:
 def test_in_a_sparse_cohort_two_halves_with_two_lists_open_nothing() -> None:
     sides = [list(range(18)), list(range(18, 36))]
     bed = world(36, layout=sides, malicious=True, dropout=0.05)
-    assert not choose(36, bed.settings.threat_among(36)).complete
+    assert not choose_parameters(36, bed.settings.threat_among(36)).complete
     halves = [list(range(35)), list(range(1, 36))]
     for told, side in zip(halves, sides, strict=True):
         bed.lie(Survivors, lambda s, t=told: edited(s, clients=t), *side)

@@ -16,7 +16,7 @@ from securefg.protocol.messages import Message
 from securefg.secagg import derive
 from securefg.secagg import seats as setup
 from securefg.secagg.errors import Refused, SetupLost
-from securefg.secagg.graph import choose
+from securefg.secagg.graph import choose_parameters
 from securefg.secagg.keys import FORMAT
 from securefg.secagg.messages import Advertise, Again, Keys, Ready, Revealed, Shares
 from securefg.secagg.seats import SESSIONS
@@ -84,7 +84,7 @@ def test_a_large_cohort_goes_on_without_those_who_are_away_for_a_while(
 ) -> None:
     monkeypatch.setattr(setup, "PATIENCE", 3)
     bed = kept(tmp_path, 34)  # the smallest cohort whose masks run along a sparse graph
-    assert not choose(34, bed.settings.threat_among(34)).complete
+    assert not choose_parameters(34, bed.settings.threat_among(34)).complete
     bed.sums()
     restarted(bed, tmp_path, 2)
     others = [n for n in range(34) if n != 2]
@@ -110,11 +110,11 @@ def test_an_aborted_session_ends_its_set_up() -> None:
 def test_the_key_of_a_drop_out_opens_the_roots_of_its_session_and_no_others() -> None:
     bed = world(6, drops={Upload: {2}})
     bed.sums()
-    first = bed.hosts[2]._current()
+    first = bed.hosts[2]._current_session()
     drop_key = first.parties[2].drop_key
     bed.drops = {}
     bed.sums()
-    second = bed.hosts[2]._current()
+    second = bed.hosts[2]._current_session()
     shares = [m for m in bed.said if isinstance(m, Shares | Ready) and m.wrapped is not None]
     for peer in (0, 1, 3, 4, 5):
         pair = (min(2, peer), max(2, peer))
@@ -126,8 +126,8 @@ def test_the_key_of_a_drop_out_opens_the_roots_of_its_session_and_no_others() ->
             assert opened == (session is first)
         # Nor does the root itself lead to the next: it is no link of the chain.
         old, new = first._roots.masks[pair], second._roots.masks[pair]
-        tried = [derive.ratcheted(old), derive.session_root(old, second.id)]
-        tried.append(derive.session_root(derive.ratcheted(old), second.id))
+        tried = [derive.next_link(old), derive.session_root(old, second.id)]
+        tried.append(derive.session_root(derive.next_link(old), second.id))
         assert all(one != new for one in tried)
 
 
@@ -135,7 +135,7 @@ def test_what_a_host_keeps_gives_no_root_of_the_session_that_it_is_in() -> None:
     bed = world(4)
     for _ in range(3):
         bed.sums()
-        session = bed.hosts[0]._current()
+        session = bed.hosts[0]._current_session()
         for links, roots in (
             (session.seats._masks, session._roots.masks),
             (session.seats._boxes, session._roots.boxes),
@@ -290,7 +290,7 @@ def test_parts_for_recipients_leave_in_the_first_session_of_a_set_up_alone() -> 
     bed.aggregator._round = 2
     for host in range(6):
         bed.answer(host, again(bed), [host])
-    session = bed.hosts[0]._current()
+    session = bed.hosts[0]._current_session()
     session.sharers, session.answered = tuple(range(6)), True
     parts = replace(bed.context(Upload, "numbers"), length=6, recipients=6)
     with pytest.raises(Refused, match="take a set-up of their own"):

@@ -14,7 +14,7 @@ from securefg.protocol import codec
 from securefg.protocol.codec import Envelope, Turn
 from securefg.protocol.messages import Message
 from securefg.site.certificates import Signer
-from securefg.site.packets import REQUEST, Packet, Route, seal
+from securefg.site.packets import REQUEST, Packet, Route, seal_packet
 from securefg.site.run import SiteRun
 from tests.unit.flare.federation_world import World, certificates
 
@@ -73,7 +73,9 @@ class LyingServer:
         """The content of the site's reply to a signed packet; its bytes are in `blob`."""
         self.number += 1
         route = Route("job", "localhost", SITE, self.number)
-        reply: Packet = self.site.handle(seal(self.signer, REQUEST, route, dict(content), blob))
+        reply: Packet = self.site.handle(
+            seal_packet(self.signer, REQUEST, route, dict(content), blob)
+        )
         self.blob = bytes(reply.blob)
         return json.loads(reply.header)["content"]
 

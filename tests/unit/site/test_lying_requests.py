@@ -94,12 +94,12 @@ def test_site_refusals_that_cannot_be_written_answer_and_count_the_same(tmp_path
 
 def test_clients_long_text_is_not_kept() -> None:
     """Once 256 texts of any length stayed in memory with their ranges, before any check."""
-    envelopes._ranges.cache_clear()
+    envelopes._read_ranges.cache_clear()
     text = ",".join(map(str, range(0, 20_000, 2)))
     assert len(codec.Clients.parse(text)) == 10_000
-    assert envelopes._ranges.cache_info().currsize == 0
+    assert envelopes._read_ranges.cache_info().currsize == 0
     assert len(codec.Clients.parse("0-3,7")) == 5
-    assert envelopes._ranges.cache_info().currsize == 1
+    assert envelopes._read_ranges.cache_info().currsize == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)

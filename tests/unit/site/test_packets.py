@@ -6,7 +6,7 @@ import pytest
 
 from securefg.foundation.errors import ProtocolError
 from securefg.foundation.json_text import MOST_BYTES
-from securefg.site.packets import LENGTHS, MOST_PROOF, Packet, read_route, split
+from securefg.site.packets import LENGTHS, MOST_PROOF, Packet, read_route, split_blobs
 
 
 def test_a_packet_comes_back_as_it_was() -> None:
@@ -20,7 +20,7 @@ def test_a_blob_is_not_copied_and_cannot_be_written_to() -> None:
     assert isinstance(blob, memoryview)
     assert blob.obj is came
     assert blob.readonly
-    parts = split([1, 3], blob)
+    parts = split_blobs([1, 3], blob)
     assert parts == [b"b", b"lob"]
     assert all(isinstance(part, memoryview) and part.obj is came for part in parts)
 

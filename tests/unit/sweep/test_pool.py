@@ -14,8 +14,8 @@ from securefg.foundation.errors import RunFolderError
 from securefg.runs import runner
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig
-from securefg.sweep import Point, pool, read_failures, sweep
-from securefg.sweep.cache import find_run, locked
+from securefg.sweep import Point, pool, read_failures, sweep_points
+from securefg.sweep.cache import find_run, lock_point
 from securefg.sweep.display import Finished, PlainLines, Running, Silence, Status
 from tests.forks import fork_worker
 from tests.small import config
@@ -60,7 +60,7 @@ def points(root: Path, *seeds: int) -> list[Point]:
 
 def test_every_point_ends_in_one_of_the_books(tmp_path: Path) -> None:
     shown = Kept()
-    outcome = sweep(points(tmp_path, 0, 1, 2, 4), tmp_path, 2, Marks(tmp_path), shown)
+    outcome = sweep_points(points(tmp_path, 0, 1, 2, 4), tmp_path, 2, Marks(tmp_path), shown)
     assert sorted(outcome.done) == ["s0", "s2"]
     reasons = {failure.key: failure.reason for failure in outcome.failed}
     assert reasons == {
@@ -75,9 +75,9 @@ def test_every_point_ends_in_one_of_the_books(tmp_path: Path) -> None:
 
 
 def test_a_point_that_was_mended_is_no_longer_kept_as_failed(tmp_path: Path) -> None:
-    sweep(points(tmp_path, 4), tmp_path, 1, Marks(tmp_path))
+    sweep_points(points(tmp_path, 4), tmp_path, 1, Marks(tmp_path))
     (tmp_path / "4.done").touch()
-    outcome = sweep(points(tmp_path, 4, 6), tmp_path, 1, Marks(tmp_path))
+    outcome = sweep_points(points(tmp_path, 4, 6), tmp_path, 1, Marks(tmp_path))
     assert outcome.cached == ("s4",)
     assert outcome.done == ("s6",)
     assert not read_failures(tmp_path)
@@ -85,16 +85,16 @@ def test_a_point_that_was_mended_is_no_longer_kept_as_failed(tmp_path: Path) -> 
 
 def test_equal_configs_are_one_point(tmp_path: Path) -> None:
     twice = [*points(tmp_path, 0), Point("again", config(tmp_path, "name=other"))]
-    assert sweep(twice, tmp_path, 2, Marks(tmp_path)).done == ("s0",)
+    assert sweep_points(twice, tmp_path, 2, Marks(tmp_path)).done == ("s0",)
     assert (tmp_path / "0.tries").read_text() == "x"
 
 
 def test_a_lock_is_held_by_one_alone(tmp_path: Path) -> None:
-    with locked(tmp_path, "abc", lambda: True) as held:
+    with lock_point(tmp_path, "abc", lambda: True) as held:
         assert held
-        with locked(tmp_path, "abc", lambda: True) as second:
+        with lock_point(tmp_path, "abc", lambda: True) as second:
             assert not second
-    with locked(tmp_path, "abc", lambda: True) as held:
+    with lock_point(tmp_path, "abc", lambda: True) as held:
         assert held
 
 

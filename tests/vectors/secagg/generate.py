@@ -80,7 +80,7 @@ def hybrid_pair(sender: int, receiver: int) -> Vector:
     drawn = randomness(f"hybrid/{sender}/{receiver}")(32)
     shared, ciphertext = mlkem.encapsulate(second.public[X25519_BYTES:], drawn)
     setup, agreed = session_bytes(), first.exchange(second.public)
-    assert second.decapsulate(ciphertext) == Secret(shared)
+    assert second.open_ciphertext(ciphertext) == Secret(shared)
     about = (agreed, Secret(shared), ciphertext, sender, receiver)
     links = {p: derive.hybrid_link(setup, p, *about) for p in (MASK_LINK, BOX_LINK)}
     return {
@@ -97,7 +97,7 @@ def hybrid_pair(sender: int, receiver: int) -> Vector:
 
 def kdf(one: int, other: int, context: MaskContext) -> Vector:
     first, second = (KeyPair.fresh(randomness(f"x25519/{p}")) for p in (one, other))
-    root = first.agree(second.public, session_bytes())
+    root = first.agree_root(second.public, session_bytes())
     seed = Secret.fresh(randomness(f"seed/{one}"))
     low, high = sorted((one, other))
     items = (*astuple(context)[:4], 1 << context.modulus_bits)
@@ -108,12 +108,12 @@ def kdf(one: int, other: int, context: MaskContext) -> Vector:
         "session_id": session_bytes().hex(),
         "context": list(astuple(context)[:5]),
         "root": root.reveal().hex(),
-        "pair_mask_info": derive.info(derive.Purpose.PAIR_MASK, low, high, *items).hex(),
+        "pair_mask_info": derive.key_info(derive.Purpose.PAIR_MASK, low, high, *items).hex(),
         "pair_mask_key": derive.pair_mask_key(root, one, other, context).reveal().hex(),
-        "box_info": derive.info(derive.Purpose.SHARE_BOX, one, other).hex(),
+        "box_info": derive.key_info(derive.Purpose.SHARE_BOX, one, other).hex(),
         "box_key": derive.box_key(root, one, other).reveal().hex(),
         "self_seed": seed.reveal().hex(),
-        "self_mask_info": derive.info(derive.Purpose.SELF_MASK, one, one, *items).hex(),
+        "self_mask_info": derive.key_info(derive.Purpose.SELF_MASK, one, one, *items).hex(),
         "self_mask_key": derive.self_mask_key(seed, session_bytes(), one, context).reveal().hex(),
     }
 
@@ -139,7 +139,7 @@ def mask(bits: int, sign: Sign, length: int, probes: tuple[int, ...]) -> Vector:
 def sharing(points: tuple[int, ...], threshold: int) -> Vector:
     label = f"shamir/{points}/{threshold}"
     secret = Secret.fresh(randomness(label + "/secret"))
-    shares = shamir.split(secret, points, threshold, randomness(label))
+    shares = shamir.split_secret(secret, points, threshold, randomness(label))
     return {
         "secret": secret.reveal().hex(),
         "threshold": threshold,
@@ -148,14 +148,14 @@ def sharing(points: tuple[int, ...], threshold: int) -> Vector:
         "shares": [share.encode().hex() for share in shares],
         "session_id": session_bytes().hex(),
         "party": 2,
-        "commitment": shamir.commitment(secret, session_bytes(), 2).hex(),
+        "commitment": shamir.commit_to_secret(secret, session_bytes(), 2).hex(),
     }
 
 
 def box(sender: int, receiver: int) -> Vector:
     root = Secret.fresh(randomness("box/root"))
     shares = randomness("box/shares")(2 * shamir.SHARE_BYTES)
-    sealed = boxes.seal(
+    sealed = boxes.seal_box(
         root, session_bytes(), sender, receiver, shares, randomness(f"box/{sender}/{receiver}")
     )
     return {

@@ -101,7 +101,7 @@ class Recorded:
         return MaskContext(ROUND, Upload.kind, "numbers", DIM, 32)
 
     def vector(self) -> Vector:
-        with patch("securefg.secagg.hybrid.encapsulate", self._encapsulate):
+        with patch("securefg.secagg.hybrid.encapsulate_secret", self._encapsulate):
             opened = self.server.collect(self.ask, Upload, None, ROUND)
         survivors = list(opened.survivors)
         return {

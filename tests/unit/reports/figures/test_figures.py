@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from securefg.reports.figures.canvas import WIDTH, Scale, element, ticks
+from securefg.reports.figures.canvas import WIDTH, Scale, axis_ticks, element
 from securefg.reports.figures.charts import (
     BarChart,
     HeatMap,
@@ -38,7 +38,7 @@ def test_text_and_attributes_are_escaped() -> None:
     ("low", "high"), [(0, 1), (0.31, 0.82), (-3, 17), (5, 5), (0, 0), (1, 3e9)]
 )
 def test_ticks_cover_the_range_with_round_steps(low: float, high: float) -> None:
-    marks = ticks(low, high)
+    marks = axis_ticks(low, high)
     assert marks[0] <= low <= high <= marks[-1]
     assert 2 <= len(marks) <= 9
     mantissa = f"{marks[1] - marks[0]:.6e}".split("e")[0].rstrip("0").rstrip(".")
@@ -46,7 +46,7 @@ def test_ticks_cover_the_range_with_round_steps(low: float, high: float) -> None
 
 
 def test_whole_ticks_are_whole() -> None:
-    assert all(mark == int(mark) for mark in ticks(1, 3, 6, whole=True))
+    assert all(mark == int(mark) for mark in axis_ticks(1, 3, 6, whole=True))
 
 
 def test_scale_puts_a_single_value_in_the_middle() -> None:

@@ -1,0 +1,78 @@
+"""The table of other projects' defences, and the cost of recording a transformer."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+PEERS = Path("benchmarks/peers")
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    import importlib
+
+    monkeypatch.setattr(sys, "path", [str(PEERS.resolve()), *sys.path])
+    names = ("defences", "transformer_cost")
+    kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    for name in names:
+        del sys.modules[name]
+    sys.modules.update(kept)
+
+
+def test_table_of_defences_is_what_the_stored_rows_say(peers: Any) -> None:
+    rows = json.loads((PEERS / "defences.json").read_text())
+    table = peers.defences.table_text(rows)
+    page = Path("docs/research/other_defences.md").read_text()
+    assert table in page
+    assert {peer.key for peer in peers.defences.PEERS} | {"fedgraph"} == rows.keys()
+
+
+def test_true_epsilon_of_the_classical_formula_is_above_its_claim(peers: Any) -> None:
+    removed, replaced = (peer.true_epsilon() for peer in peers.defences.PEERS[:2])
+    assert re.findall(r"[\d.]+", removed) == ["10.4", "29.6"]
+    assert re.findall(r"[\d.]+", replaced) == ["25.4", "81.2"]
+
+
+def test_row_that_was_not_measured_keeps_out_of_the_table(peers: Any) -> None:
+    assert peers.defences.table_text({}).count("\n") == 2
+
+
+def test_openfgl_adapter_hands_its_noise_the_assumed_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[np.ndarray] = []
+
+    def add_noise(arguments: Any, net: Any, samples: int) -> None:
+        seen.append(net.weight.detach().numpy().copy())
+
+    package = SimpleNamespace(add_noise=add_noise)
+    monkeypatch.setitem(sys.modules, "openfgl", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "openfgl.utils", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "openfgl.utils.privacy_utils", package)
+    monkeypatch.setattr(sys, "path", ["examples", *sys.path])
+    import torch
+    from defences.openfgl_dp import GRAD_CLIP, SIZE, release_by
+
+    values = np.full(SIZE, 3.0)
+    left = release_by(torch.optim.SGD, values)
+    assert np.linalg.norm(left) == pytest.approx(GRAD_CLIP)
+    assert left[0] > 0
+    assert len(seen) == 1
+
+
+def test_transformer_cost_of_a_small_one_is_above_one(peers: Any) -> None:
+    cost = peers.transformer_cost
+    found = cost.measure_rounds(cost.Size(width=16, layers=1), sequences=4, repeats=1)
+    assert found["recorded"] > 1
+    assert found["protected"] > 1
+    assert found["weights"] > 100_000
