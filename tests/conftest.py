@@ -6,14 +6,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.randomness import Source
+from tests.randomness import Source
 
-source: Source | None = None
+source = Source()
+os.urandom = source  # before the conftest of a folder that is named on the command line
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -22,28 +22,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     import torch
     from hypothesis import settings
 
-    from tests.randomness import Source
-
     settings.register_profile("securefg", deadline=None)
     settings.load_profile("securefg")
     torch.set_num_threads(1)
     os.fsync = os.fstat  # refuses what is no open file, too; nothing here outlives the machine
-    global source
-    source = Source()
-    os.urandom = source
+    source.begin("before the first test")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if source is not None:
-        source.begin(item.nodeid)
+    source.begin(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    if source is None or fixturedef.scope == "function":
+    if fixturedef.scope == "function":
         return (yield)
     with source.within(f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"):
         return (yield)

@@ -12,14 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import numpy as np
-import torch
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 SYSTEM = os.urandom
 
@@ -28,6 +22,10 @@ class Drawn:
     """In place of `os.urandom`: bytes of a stream, in the process that it began in."""
 
     def __init__(self, name: str) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+
         self._process = os.getpid()
         key = hashlib.sha256(name.encode()).digest()
         self._stream = Cipher(AES(key), CTR(bytes(16))).encryptor()
@@ -39,17 +37,21 @@ class Drawn:
 
 
 class Source:
-    """`os.urandom` while tests run. Modules keep it under names of their own, so it stays; the
-    stream behind it changes."""
+    """`os.urandom` while tests run, and the system's own until `begin`. Modules keep it under names
+    of their own, so it stays, and the stream behind it changes. This file is imported before any
+    such module, also by a process that only hands out tests, so it imports little."""
 
     def __init__(self) -> None:
-        self._stream = Drawn("before the first test")
+        self._stream: Callable[[int], bytes] = SYSTEM
 
     def __call__(self, num_bytes: int) -> bytes:
         return self._stream(num_bytes)
 
     def begin(self, name: str) -> None:
         """All that is drawn from now on follows from this name."""
+        import numpy as np
+        import torch
+
         self._stream = Drawn(name)
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])
         random.seed(seed)

@@ -215,8 +215,12 @@ def _show_fetched(target: Path, progress: Progress | None, state: str) -> None:
 
 
 def _partial_facts(folder: Any, progress: Progress | None, state: str) -> dict[str, Any]:
+    from securefg.flare.overview import ABORTED
+
     lines, config = folder.metrics(), folder.config()
-    ended = "ended without a word" if progress is None or not progress.is_over else progress.state
+    ended = "ended at once, as asked" if state == ABORTED else "ended without a word"
+    if progress is not None and progress.is_over:
+        ended = progress.state
     return {
         "round": lines[-1]["round"] if lines else 0,
         "rounds": config.training.rounds,

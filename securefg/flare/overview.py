@@ -22,6 +22,8 @@ ANSWER: Final = "securefg"
 """The commands of `guard/operating.py`, and the key of their answers."""
 LOST: Final = "LOST"
 """The state of a job that FLARE calls running and that ended with the server's process."""
+ABORTED: Final = "FINISHED:ABORTED"
+"""FLARE's word for a job that the administrator ended in its round."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def describe_run(progress: Progress | None, job: str) -> str:
         return f"run: finished after {whole}: {progress.reason} (job {job})"
     if progress.is_over:
         return f"run: {progress.state} after {whole}: {progress.reason} (job {job})"
+    if job == ABORTED:
+        return f"run: ended at once, as asked, after {whole} (job {job})"
     if job.startswith("FINISHED") or job == LOST:
         return f"run: ended without a word after {whole} (job {job})"
     left = progress.seconds_left

@@ -6,6 +6,7 @@ FOLDER/logs     what the processes print, a file per party
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ def make_rehearsal(folder: Path, config: RunConfig, num_sites: int, any_floor: b
             path.unlink()
             write_policy(path, SitePolicy.everything_goes())
         elif (refusal := review_kit(kits.site(name))[1]) is not None:
+            shutil.rmtree(folder)
             raise ConfigError(
                 f"{name}: the floor of a new kit refuses this plan: {refusal}; change the plan, or "
                 "rehearse with --any-floor"

@@ -18,7 +18,7 @@ def test_noise_and_keys_come_from_the_tests_own_stream() -> None:
     """A thread that an earlier test left behind may draw megabytes from the stream before."""
     ours = randomness.Source()
     ours.begin(os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)"))
-    assert Secret.fresh().reveal() in ours(1 << 26)
+    assert Secret.fresh().reveal() in ours(1 << 20)
 
 
 def test_the_same_name_gives_the_same_and_another_another() -> None:

@@ -141,8 +141,9 @@ def test_rehearsal_of_two_sites_runs_and_ends(tmp_path: Path) -> None:
     out = tmp_path / "rehearsal"
     words = ("rehearse", HERE / "configs/quickstart.yaml", "--sites", "2", "--out", out)
     few = ("--set", "training.rounds=2")
-    refusal = call(*words[:-1], tmp_path / "strict", *few, code=2)
+    refusal = call(*words, *few, code=2)
     assert "the floor of a new kit refuses this plan" in refusal
+    assert not out.exists()
     told = call(*words, *few, "--any-floor")
     assert "round 2 of 2" in told
     kits = Kits(out / "kits")

@@ -137,6 +137,7 @@ def test_status_shows_round_epsilon_time_left_and_sites() -> None:
         (None, "SUBMITTED", "not begun"),
         ({"state": "starting", "rounds": 3}, "RUNNING", "time left not known yet"),
         ({"state": "running", "rounds": 3, "round": 2}, "FINISHED:ABNORMAL", "without a word"),
+        ({"state": "running", "rounds": 3, "round": 2}, "FINISHED:ABORTED", "at once, as asked"),
         ({"state": "running", "rounds": 3, "round": 2}, "LOST", "without a word after round 2"),
         ({"state": "failed", "rounds": 3, "reason": "why"}, "FINISHED:X", "failed after round 0"),
         ({"state": "finished", "rounds": 3, "round": 3}, "FINISHED:COMPLETED", "finished after"),
