@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-unit test-all coverage test-flower language mutants fuzz bench bench-check bench-page docs check format clean
+.PHONY: demo install test test-unit test-all coverage test-flower language mutants fuzz bench bench-check bench-page docs check format clean test-gpu
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -36,6 +36,12 @@ coverage: $(STAMP)
 # With long repetitions, kills and statistical tests: over an hour.
 test-all: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Every method on this machine's GPU against the CPU. Without a GPU nothing is proved, and it fails.
+test-gpu: $(STAMP)
+	$(BIN)/python -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else "GPU: found none that PyTorch can use; expected one. Install a PyTorch build with CUDA")'
+	$(BIN)/python -m pytest -q tests/gpu
+	$(BIN)/securefg doctor
 
 # Flower needs an older protobuf than NVIDIA FLARE, so its tests have an environment of their own.
 test-flower: $(FLOWER)/.installed

@@ -30,6 +30,7 @@ QUICK = (
     "bench_masking",
     "spine_overhead",
     "gfl_speed",
+    "libraries",
     "openfgl",
     "deepwalk_speed",
     "secagg_simulation",

@@ -24,7 +24,7 @@ from audits.findings.record import Finding
 from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.errors import SecurefgError
-from securefg.protocol.secrets import HOLDER, IDENTITY, LABEL, LINK, MEMBER, RECORD, Secret
+from securefg.protocol.secrets import HOLDER, IDENTITY, LABEL, LINK, MEMBER, RECORD, UPLOAD, Secret
 from securefg.runs import runner
 from securefg.settings.config import load_config
 from securefg.sweep.cache import find_run
@@ -38,18 +38,20 @@ LONGEST_REASON = 150
 
 QUESTIONS: dict[str, tuple[Secret, ...]] = {
     "Membership": (MEMBER,),
-    "Inversion": (RECORD, IDENTITY),
+    "Inversion": (RECORD, IDENTITY, UPLOAD),
     "Links": (LINK,),
     "Labels": (LABEL,),
     "Holders": (HOLDER,),
 }
 ASKED = {
     "Membership": "Was a node's label, or a sample, trained on?",
-    "Inversion": "What does a record say, or which listed record is whose?",
+    "Inversion": "What does a record or a single upload say, or which listed record is whose?",
     "Links": "Who is connected to whom?",
     "Labels": "Which label does a node have on record?",
     "Holders": "Which client holds a node?",
 }
+OF_ONE_NODE = {"gradient_labels": "Labels"}
+"""Attacks on what a client is like that tell of a node, where a client is one node."""
 ADVERSARIES = {
     "server": "the server",
     "client": "another client",
@@ -232,12 +234,15 @@ def key_of(case: Case, seed: int) -> str:
 def attacks_asked() -> tuple[str, ...]:
     """Return the attacks of the page's questions."""
     asked = {secret for secrets in QUESTIONS.values() for secret in secrets}
-    return tuple(name for name in attack_names() if get_attack(name).question.secret in asked)
+    names = attack_names()
+    return tuple(n for n in names if n in OF_ONE_NODE or get_attack(n).question.secret in asked)
 
 
 def question_of(attack: str) -> str:
     """Return the page's question that an attack answers."""
     secret = get_attack(attack).question.secret
+    if attack in OF_ONE_NODE:
+        return OF_ONE_NODE[attack]
     return next(name for name, secrets in QUESTIONS.items() if secret in secrets)
 
 
@@ -272,32 +277,32 @@ def told(finding: Finding) -> Row:
     return about | rounded | {"gain": interval, "verdict": finding.verdict.value}
 
 
-def measure_all(root: Path, method: str, seeds: Iterable[int], anew: bool) -> None:
+def measure_all(root: Path, store: Path, method: str, seeds: Iterable[int], anew: bool) -> None:
     """Measure rows one after the other, and store each."""
     for seed in seeds:
         for case in CASES:
             if not case.method.startswith(method):
                 continue
             began, key = time.process_time(), key_of(case, seed)
-            row = measure(case, seed, root, anew, load_rows().get(key))
+            row = measure(case, seed, root, anew, load_rows(store).get(key))
             if row is not None:
-                store_row(key, row)
+                store_row(store, key, row)
                 print(f"{key}: {time.process_time() - began:.0f} CPU s", flush=True)
 
 
-def load_rows() -> dict[str, Row]:
+def load_rows(store: Path = STORE) -> dict[str, Row]:
     """Return the stored rows by key."""
-    found: dict[str, Row] = json.loads(STORE.read_text()) if STORE.is_file() else {}
+    found: dict[str, Row] = json.loads(store.read_text()) if store.is_file() else {}
     return found
 
 
-def store_row(key: str, row: Row) -> None:
+def store_row(store: Path, key: str, row: Row) -> None:
     """Write the rows with this row among them."""
-    rows = load_rows() | {key: row}
-    beside = STORE.with_suffix(".part")
+    rows = load_rows(store) | {key: row}
+    beside = store.with_suffix(".part")
     lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(rows[k])}" for k in sorted(rows))
     beside.write_text(f"{{\n{lines}\n}}\n")
-    os.replace(beside, STORE)
+    os.replace(beside, store)
 
 
 # ----------------------------------------------------------------------------------------- page
@@ -321,7 +326,15 @@ def cell(case: Case, question: str, adversary: str, rows: dict[str, Row], notes:
             reasons.append(found)
     if by_attack:
         return measured_cell(by_attack)
+    if adversary == "client" and is_measured(own, question, "outsider"):
+        return "as a recipient of the release"
     return silent_cell(question, adversary, reasons, notes)
+
+
+def is_measured(rows: list[Row], question: str, adversary: str) -> bool:
+    """Return whether any row has a figure of this adversary."""
+    found = (one for row in rows for one in row["found"] if one["adversary"] == adversary)
+    return any("gain" in one and question_of(one["attack"]) == question for one in found)
 
 
 def measured_cell(by_attack: dict[str, list[Row]]) -> str:
@@ -363,6 +376,13 @@ def noted(reason: str, notes: list[str]) -> str:
     return f"note {notes.index(short) + 1}"
 
 
+def seeds_in_words(least: int, most: int) -> str:
+    """Return how many seeds the lines have, in words."""
+    if least == most:
+        return f"Every line has {most} seeds" if most > 1 else "Every line has one seed"
+    return f"A line has {least} to {most} seeds"
+
+
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
@@ -378,7 +398,7 @@ def page(rows: dict[str, Row]) -> Iterator[str]:
         "",
         f"{COMMAND} writes this page from `benchmarks/matrix_rows.json`, and",
         "`python benchmarks/matrix.py measure RUNS` measures the rows and resumes after a stop.",
-        f"Every line has {least} to {seeds} seeds. The graphs are synthetic and small, and the",
+        f"{seeds_in_words(least, seeds)}. The graphs are synthetic and small, and the",
         "runs are short. Masked is secure aggregation of everything of which the server needs a",
         "sum.",
         "",
@@ -386,7 +406,8 @@ def page(rows: dict[str, Row]) -> Iterator[str]:
         "and the highest end of any seed's 95 % interval, then the metric reached for the prior's,",
         "the verdict, and the attack. The best of several attacks is a little too high where none",
         "of them finds anything. *Not visible* says that the adversary's view holds nothing that",
-        "any of these attacks reads. Notes are below the tables.",
+        "any of these attacks reads. Another client is a recipient of the release too, so its",
+        "column is at least as bad as the last. Notes are below the tables.",
         "",
         "More about single attacks: [all attacks](../reference/attacks.md),",
         "[measured attacks](attacks_measured.md), [membership](membership.md).",
@@ -412,12 +433,13 @@ def main() -> None:
     runs.add_argument("runs", type=Path, help="where the runs are kept")
     runs.add_argument("--method", default="", help="only methods whose name starts so")
     runs.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    runs.add_argument("--rows", type=Path, default=STORE, help="the file to write")
     runs.add_argument("--anew", action="store_true", help="measure stored rows again")
     given = parser.parse_args()
     if given.command == "page":
         PAGE_FILE.write_text("\n".join(page(load_rows())) + "\n")
     else:
-        measure_all(given.runs, given.method, given.seeds, given.anew)
+        measure_all(given.runs, given.rows, given.method, given.seeds, given.anew)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import torch
@@ -17,10 +18,21 @@ def choose_device(wanted: str) -> torch.device:
     CPU."""
     found = torch.cuda.is_available()
     if wanted == "auto":
-        return torch.device("cuda" if found and proof_file(find_gpu()).is_file() else "cpu")
-    if wanted.startswith("cuda") and not found:
-        raise ConfigError(f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu")
+        wanted = "cuda" if found and proof_file(find_gpu()).is_file() else "cpu"
+    if wanted.startswith("cuda"):
+        if not found:
+            raise ConfigError(
+                f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu"
+            )
+        use_deterministic_kernels()
     return torch.device(wanted)
+
+
+def use_deterministic_kernels() -> None:
+    """Ask PyTorch for kernels that give the same bits each time. A kernel without such a form warns
+    and runs all the same, so equal bits are not promised on a GPU."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def find_gpu() -> str:

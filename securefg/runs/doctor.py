@@ -13,14 +13,17 @@ from typing import Any
 import torch
 
 from securefg.data.sources import cache_folder
-from securefg.foundation.errors import SecurefgError
+from securefg.foundation.errors import ConfigError, SecurefgError
 from securefg.foundation.files import write_atomically
 from securefg.foundation.versions import list_versions
 from securefg.methods.registry import get_method
+from securefg.runs.assembly import prepare
 from securefg.runs.device import find_gpu, proof_file
+from securefg.runs.folder import RunFolder
 from securefg.runs.release_file import read_release
 from securefg.runs.runner import start
 from securefg.settings.config import parse_config
+from securefg.settings.methods import SHIPPED
 
 EXTRAS = {
     "faiss": "faiss",
@@ -39,6 +42,19 @@ TREE: dict[str, Any] = {
     "partition": {"name": "random", "num_clients": 3},
     "training": {"rounds": 3, "local_epochs": 1, "patience": None, "final_model": "last"},
 }
+NODES: dict[str, Any] = {}
+SAMPLES: dict[str, Any] = {"task": "sc", "num_nodes": 40, "samples_per_node": 40}
+SMALL: tuple[tuple[dict[str, Any], dict[str, Any], int], ...] = tuple(
+    (task, partition, rounds)
+    for rounds in (2, 1)
+    for task, partition in (
+        (NODES, {"name": "random", "num_clients": 3}),
+        (NODES, {"name": "one_node"}),
+        (NODES, {"name": "public_private", "num_clients": 3}),
+        (SAMPLES, {"name": "one_node"}),
+    )
+)
+"""Data, partitions and rounds of small configs, of which every method takes one."""
 MASKED = "privacy.secure_aggregation={dropout: 0, corrupt: 0}"
 
 
@@ -63,41 +79,83 @@ def examine_machine() -> Iterator[Line]:
     yield _check_data()
     yield _check_cache()
     yield compare_weights("a run under masks", [], [MASKED])
-    yield _check_gpu()
+    yield from _check_gpu()
 
 
-def compare_weights(what: str, one: list[str], other: list[str]) -> Line:
-    """Return whether a small run gives the same weights both ways."""
+def compare_weights(
+    what: str, one: list[str], other: list[str], tree: dict[str, Any] | None = None
+) -> Line:
+    """Return whether a small run gives the same release and scores both ways."""
+    made = TREE if tree is None else tree
     with tempfile.TemporaryDirectory() as folder:
         try:
-            weights = [_run_weights(Path(folder, "a"), one), _run_weights(Path(folder, "b"), other)]
-        except SecurefgError as error:
+            sides = [_results(made, Path(folder, n), o) for n, o in (("a", one), ("b", other))]
+        except (SecurefgError, RuntimeError) as error:  # what a device lacks is PyTorch's error
             return Line(what, "failed", str(error).partition("\n")[0])
-    apart = float((weights[0] - weights[1]).abs().max())
+    here, there = sides
+    if here.keys() != there.keys():
+        return Line(what, "wrong", f"found {sorted(there)}; expected {sorted(here)}")
+    apart = max((float((here[name] - there[name]).abs().max()) for name in here), default=0.0)
     bad = "" if apart <= TOLERANCE else f"weights differ by {apart:.2g}, allowed {TOLERANCE:g}"
     return Line(what, f"the plain run's weights, within {apart:.1g}" if not bad else "wrong", bad)
 
 
-def _run_weights(root: Path, overrides: list[str]) -> torch.Tensor:
-    config = parse_config(TREE, ["device=cpu", f"output.root={root}", *overrides])
-    path = start(config).folder.path / "model.safetensors"
-    release: Any = read_release(path, get_method(config.method.name))
-    weights: torch.Tensor = release.weights
-    return weights.cpu()
+def _results(tree: dict[str, Any], root: Path, overrides: list[str]) -> dict[str, torch.Tensor]:
+    """Return the numbers of the released model, or of a method without one the scores."""
+    config = parse_config(tree, ["device=cpu", f"output.root={root}", *overrides])
+    folder = start(config).folder
+    release = read_release(folder.path / "model.safetensors", get_method(config.method.name))
+    values = {n: v.double().cpu() for n, v in vars(release).items() if isinstance(v, torch.Tensor)}
+    found = {name: value for name, value in values.items() if value.numel()}
+    return found or _scores(folder)
 
 
-def _check_gpu() -> Line:
-    """Return the line about the GPU. A run whose weights are the CPU's proves it for `device:
-    auto`."""
+def _scores(folder: RunFolder) -> dict[str, torch.Tensor]:
+    """Return every score of a run that releases no numbers. Raise if there is none either."""
+    summary = folder.summary()
+    local = summary.local_test_accuracy
+    told = {"test": summary.test_accuracy, "local": None if local is None else local.pooled}
+    found = {n: torch.tensor([v]).double() for n, v in told.items() if v is not None}
+    if not found:
+        raise ConfigError("this run has neither released numbers nor scores to compare")
+    return found
+
+
+def small_tree(method: str) -> dict[str, Any]:
+    """Return the first small config that suits a method. Raise ConfigError if none does."""
+    said = ""
+    for task, partition, rounds in SMALL:
+        data = {"name": "csbm", "csbm": {**TREE["data"]["csbm"], **task}}
+        training = {**TREE["training"], "rounds": rounds}
+        tree = {"method": {"name": method}, "data": data, "partition": partition}
+        tree = {**tree, "training": training, "output": {"transcript_every": 0}}
+        try:
+            prepare(parse_config(tree, ["device=cpu"]))
+        except SecurefgError as error:
+            said = str(error).partition("\n")[0]
+            continue
+        return tree
+    raise ConfigError(f"{method}: found no small config that it takes ({said}); expected one")
+
+
+def _check_gpu() -> Iterator[Line]:
+    """Yield a line per method on the GPU. `device: auto` takes the GPU once all methods gave the
+    CPU's results there."""
     if not torch.cuda.is_available():
-        return Line("GPU", "none that PyTorch finds; runs compute on the CPU")
-    line = compare_weights(f"GPU: {find_gpu()}", [], ["device=cuda"])
-    if line.bad:
-        proof_file(find_gpu()).unlink(missing_ok=True)
-    else:
+        yield Line("GPU", "none that PyTorch finds; runs compute on the CPU")
+        return
+    proof_file(find_gpu()).unlink(missing_ok=True)
+    found = []
+    for method in SHIPPED:
+        found.append(
+            compare_weights(f"{method} on {find_gpu()}", [], ["device=cuda"], small_tree(method))
+        )
+        yield found[-1]
+    if not any(line.bad for line in found):
         proof_file(find_gpu()).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(proof_file(find_gpu()), line.found)
-    return line
+        write_atomically(
+            proof_file(find_gpu()), "\n".join(f"{each.what}: {each.found}" for each in found)
+        )
 
 
 def _check_data() -> Line:

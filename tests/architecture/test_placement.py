@@ -57,6 +57,12 @@ def test_models_move_nothing_off_the_device() -> None:
     )
 
 
+def test_gpu_page_lists_what_stays_on_the_cpu() -> None:
+    page = Path("docs/reference/gpu.md").read_text()
+    rows = [f"| `{name}` | {reason} |" for name, reason in ON_THE_CPU.items()]
+    assert [row for row in rows if row not in page] == []
+
+
 def test_weights_and_features_stay_on_their_device() -> None:
     shape = GcnShape(5, 4, 3)
     vector = torch.empty(shape.num_parameters, device="meta")
