@@ -118,9 +118,7 @@ MANY_TARGETS = 500
 
 
 @plays(Identify)
-def make_identification(
-    truth: Truth, adversary: Adversary, rng: np.random.Generator
-) -> OutcomeGame:
+def identify(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> OutcomeGame:
     """Ask which row of a pool is whose. The pool holds everybody's row, in an order of its own.
 
     The prior is a guess at random. Users with the same row are one: either counts as found.

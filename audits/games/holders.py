@@ -64,7 +64,7 @@ LEAST_NEIGHBOURS = 2
 
 
 @plays(Presence)
-def make_presence(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
+def presence(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask which candidates are private nodes of a client.
 
     Candidates are the client's private nodes and others'. All have two public neighbours or more,

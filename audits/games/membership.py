@@ -35,7 +35,7 @@ class MembershipGame(BinaryGame):
 
 
 @plays(Membership)
-def make_membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
+def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> MembershipGame:
     """Ask whether a node's label was in the training set, of training nodes and as many test nodes.
 
     There are as many of every class, so that a label says nothing by itself. The prior is what the

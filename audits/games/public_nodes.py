@@ -48,7 +48,8 @@ def edged_nodes(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     """Ask which public nodes have an edge at one client. As many have one as have none."""
     client = choose_victim(truth, adversary)
     shard = truth.experiment.shards[client]
-    assert shard.public is not None
+    if shard.public is None:
+        raise CannotAttack("no node of this run is public")
     degrees = np.bincount(shard.graph.edge_index[0].numpy(), minlength=shard.graph.num_nodes)
     has_edge = degrees[shard.public.numpy()] > 0
     sides = [np.flatnonzero(has_edge), np.flatnonzero(~has_edge)]

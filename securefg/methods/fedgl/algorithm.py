@@ -41,8 +41,6 @@ from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
 
-# --------------------------------------------------------------------------------------- client
-
 
 class Client(Host):
     """A client with its subgraph (lines 3-8)."""
@@ -87,8 +85,7 @@ class Client(Host):
         pseudo, settings = request.graph, self._settings
         if pseudo is None:
             return self._adjacency
-        pseudo = pseudo.to(self._device)
-        own = project_graph(pseudo, self._node_ids, settings.beta, settings.degree)
+        own = project_graph(pseudo.to(self._device), self._node_ids, settings.beta, settings.degree)
         return SumOf((self._adjacency, own))
 
     def _pseudo_targets(self, request: Globals) -> list[Targets]:
@@ -128,9 +125,8 @@ class Client(Host):
 
     def constants(self, num_nodes: int, turn: Turn) -> State:
         """Return which nodes the client holds, and how many."""
-        holds = self._scatter_rows(
-            torch.ones(len(self._node_ids), 1, device=self._device), num_nodes
-        )
+        ones = torch.ones(len(self._node_ids), 1, device=self._device)
+        holds = self._scatter_rows(ones, num_nodes)
         assert holds is not None
         return {"holds": holds, "num_nodes": self._num_nodes}
 
@@ -145,9 +141,6 @@ class Client(Host):
         """Return the scores of the local goal: the global model on the client's own nodes."""
         graph, logits = self._shard.graph, self.answers(release)
         return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
-
-
-# --------------------------------------------------------------------------------------- server
 
 
 class FedGLServer(Server):
@@ -216,10 +209,9 @@ class FedGLServer(Server):
 
     def restore(self, state: State) -> None:
         """Take up what was last distributed, and the recall."""
-        known = dict(state)
-        recall = known.pop("recall", None)
+        recall = state.get("recall")
         self._recall = None if recall is None else float(recall)
-        self._globals = self._make_globals(known)
+        self._globals = self._make_globals({k: v for k, v in state.items() if k != "recall"})
 
 
 def global_goal(union: Graph, settings: Settings, device: torch.device) -> UnionGoal:

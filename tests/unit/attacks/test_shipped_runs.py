@@ -28,6 +28,7 @@ RUNS = (
     ("nfedgnn_cora", (DRAWN,)),
     ("nfedgnn_masked", ()),
     ("ppfl_deepwalk_citeseer", (DRAWN,)),
+    ("ppfl_gat_citeseer", (DRAWN,)),
     ("private_made", ()),
     ("private_transfers", ()),
     ("fedavg_transfers", ()),

@@ -15,7 +15,7 @@ from audits import canary_audit
 from audits.canary_audit import audit_canaries, canary_scores, judge_scores, over_trainings
 from audits.empirical_epsilon import several_trainings
 from audits.findings.record import Verdict
-from audits.games.membership import make_membership
+from audits.games.membership import membership
 from audits.promises import list_checks
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -153,5 +153,5 @@ def test_one_canary_over_several_trainings(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_canaries_are_no_targets_of_the_membership_game(truth) -> None:
     few = truth.judged_by(truth.config.audit.model_copy(update={"num_shadows": 4}))
-    game = make_membership(few, Adversary("outsider"), np.random.default_rng(0))
+    game = membership(few, Adversary("outsider"), np.random.default_rng(0))
     assert game.question.ids.max() < truth.experiment.canaries.first

@@ -13,7 +13,7 @@ from attacks.base import CannotAttack
 from attacks.membership import MEMBERSHIP_LIRA, MEMBERSHIP_LOSS, MEMBERSHIP_RMIA
 from attacks.questions import Question
 from audits import shadows as shadow_training
-from audits.games.membership import MembershipGame, balance_nodes, make_membership
+from audits.games.membership import MembershipGame, balance_nodes, membership
 from audits.metrics import area_under_curve
 from audits.shadows import redraw_experiment
 from audits.truth import Truth
@@ -39,7 +39,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 @pytest.fixture(scope="module")
 def game(truth: Truth) -> MembershipGame:
-    return make_membership(truth, OUTSIDER, np.random.default_rng(0))
+    return membership(truth, OUTSIDER, np.random.default_rng(0))
 
 
 def judged(truth: Truth, **settings: object) -> Truth:
@@ -82,7 +82,7 @@ def test_targets_are_as_many_members_as_others_of_every_class(truth, game) -> No
 
 
 def test_all_adversaries_are_asked_the_same_targets_in_an_order_of_their_own(truth, game) -> None:
-    other = make_membership(truth, Adversary("server"), np.random.default_rng(1))
+    other = membership(truth, Adversary("server"), np.random.default_rng(1))
     assert set(other.question.ids) == set(game.question.ids)
     assert not np.array_equal(other.question.ids, game.question.ids)
     place = {node: i for i, node in enumerate(other.question.ids)}
@@ -115,9 +115,9 @@ def test_shadows_are_made_once(truth, game, monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("trained again")
 
     monkeypatch.setattr(shadow_training, "train_shadows", refuse)
-    make_membership(truth, OUTSIDER, np.random.default_rng(2))
+    membership(truth, OUTSIDER, np.random.default_rng(2))
     with pytest.raises(AssertionError, match="trained again"):
-        make_membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
+        membership(judged(truth, num_shadows=8), OUTSIDER, np.random.default_rng(2))
 
 
 def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None:
@@ -181,15 +181,15 @@ def test_membership_is_no_secret_to_a_server_with_the_labels(tmp_path: Path) -> 
     tree["data"]["csbm"] = dict(CSBM)
     run = Truth.of(runner.start(parse_config(tree)).folder)
     with pytest.raises(CannotAttack, match="no secret"):
-        make_membership(run, Adversary("server"), np.random.default_rng(0))
-    found = make_membership(run, OUTSIDER, np.random.default_rng(0))
+        membership(run, Adversary("server"), np.random.default_rng(0))
+    found = membership(run, OUTSIDER, np.random.default_rng(0))
     assert np.isfinite(_guess(run, found, MEMBERSHIP_RMIA)).all()
 
 
 def test_a_run_that_releases_no_model_is_not_attacked(tmp_path: Path) -> None:
     run = Truth.of(runner.start(small.config(tmp_path, method="alone")).folder)
     with pytest.raises(CannotAttack, match="released no model"):
-        make_membership(run, OUTSIDER, np.random.default_rng(0))
+        membership(run, OUTSIDER, np.random.default_rng(0))
 
 
 def test_too_few_targets_are_refused() -> None:

@@ -122,7 +122,7 @@ def test_a_client_keeps_the_weights_with_its_lowest_validation_loss(tmp_path: Pa
     seen = []
     for number in range(1, 7):
         users.handle(Go(number=number), Turn(number, 1, clients))
-        users_now = users._scores(users._weights)  # type: ignore[attr-defined]
+        users_now = users._score_users(users._weights)  # type: ignore[attr-defined]
         seen.append([score.val_loss for score in users_now])
     kept = [score.val_loss for score in users.measure(Go(number=6))]
     assert kept == [min(column) for column in zip(*seen, strict=True)]
@@ -137,7 +137,7 @@ def test_alone_keeps_what_is_monitored(tmp_path: Path) -> None:
         seen = []
         for number in range(1, 9):
             party.handle(Go(number=number), Turn(number, 1, one))
-            now = party._score(party._trainer.vector())  # type: ignore[attr-defined]
+            now = party._score_weights(party._trainer.vector())  # type: ignore[attr-defined]
             seen.append(now.reached(monitor))
         (kept,) = party.measure(Go(number=8))
         assert kept.reached(monitor) == max(seen) > min(seen)

@@ -49,7 +49,7 @@ def test_means_told_to_all_but_one_show_that_ones_rows(in_a_session: bool, tmp_p
         total = server.ask(mean(2, True, None), RotatedRows).sum("rows")
         start = engine.host(1)._rows._start  # type: ignore[attr-defined]
         others = rotate_rows(rows, find_rotation(rows, start)).clamp(-BOUND, BOUND)
-        own = engine.host(0)._own()  # type: ignore[attr-defined]
+        own = engine.host(0)._own_rows()  # type: ignore[attr-defined]
         victim = rotate_rows(own, find_rotation(own, start))
     assert torch.allclose(total - 3 * others, victim, atol=1e-5)
 

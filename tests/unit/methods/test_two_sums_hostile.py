@@ -186,9 +186,9 @@ def _half_divisor(graph: Graph, projection: Tensor | None, settings: Settings) -
     return rows_of(graph, projection, settings.model_copy(update={"scale": settings.divisor / 2}))
 
 
-@pytest.mark.parametrize(("name", "spoiled"), [("cut", _uncut), ("rows_of", _half_divisor)])
+@pytest.mark.parametrize(("name", "spoiled"), [("cut_rows", _uncut), ("rows_of", _half_divisor)])
 def test_the_search_catches_a_slip(name: str, spoiled: Any, monkeypatch: pytest.MonkeyPatch):
-    where = features if name == "cut" else "tests.unit.methods.test_two_sums"
+    where = features if name == "cut_rows" else "tests.unit.methods.test_two_sums"
     if isinstance(where, str):
         monkeypatch.setattr(f"{where}.{name}", spoiled)
     else:
