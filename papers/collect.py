@@ -36,11 +36,17 @@ class Todo:
 
 
 def missing(plan: Plan, folder: Path) -> Iterator[Todo]:
-    """Yield what the store lacks, seed after seed, so that all cells get a first figure early."""
-    known = {(f.row, f.column, f.seed) for f in read_figures(plan.entry.name, folder)}
+    """Yield what the store lacks, seed after seed, so that all cells get a first figure early.
+
+    An earlier mean over as many seeds as the plan wants stands for all of them.
+    """
+    figures = read_figures(plan.entry.name, folder)
+    known = {(*f.key, f.single_seed) for f in figures}
+    means = {f.key for f in figures if (f.seeds or 0) >= plan.num_seeds}
     for seed in range(plan.num_seeds):
         for cell in plan.cells:
-            if (cell.row, cell.column, seed) not in known:
+            key = (cell.row, cell.column)
+            if key not in means and (*key, seed) not in known:
                 yield Todo(cell, seed, plan.configs(cell, seed))
 
 

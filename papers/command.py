@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,14 +105,28 @@ def command_line(plan: Plan) -> str:
 def collect_entries(
     entries: Sequence[Entry], options: Options, engine: bool, console: Console
 ) -> tuple[Failure, ...]:
-    """Run and store what `papers/results` lacks. Return the cells that failed."""
-    if options.quick or options.overrides:
-        raise InputError("--collect: takes runs as shipped, without --quick and --set")
+    """Run and store what `papers/results` lacks. Return the cells that failed.
+
+    Quick figures are not judged. They go to a folder that is removed at the end.
+    """
+    if options.overrides:
+        raise InputError("--collect: found --set; expected runs as shipped. Leave out --set")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) if options.quick else RESULTS
+        failed = _collect_into(folder, entries, options, engine, console)
+    if options.quick:
+        console.print("quick: nothing was judged or stored")
+    return failed
+
+
+def _collect_into(
+    folder: Path, entries: Sequence[Entry], options: Options, engine: bool, console: Console
+) -> tuple[Failure, ...]:
     batch: Batch | None = None if engine else batched
     failed = []
     for entry in entries:
         plan = make_plan(entry, replace(options, root=options.root / "collect"))
-        failed += collect(plan, RESULTS, lambda text: console.print(text, soft_wrap=True), batch)
+        failed += collect(plan, folder, lambda text: console.print(text, soft_wrap=True), batch)
     return tuple(failed)
 
 

@@ -1,8 +1,8 @@
 """Stored figures: a line per cell and seed in `papers/results`. Pages are written from them.
 
 A line has the hash of the cell's resolved configs, without comments and seed, so a test finds every
-figure whose config changed since. A line with `seeds` is a mean of an earlier page: its single
-seeds were not kept.
+figure whose config changed since. A line with `seeds` is a mean of an earlier page, over
+the seeds from 0 on: its single seeds were not kept. A mean over one seed is seed 0's figure.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ class StoredFigure:
     def key(self) -> tuple[str, str]:
         """Return the row and the column."""
         return self.row, self.column
+
+    @property
+    def single_seed(self) -> int | None:
+        """Return the seed of a figure of one seed, or None for a mean over several."""
+        return 0 if self.seeds == 1 else self.seed
 
     def line(self) -> str:
         """Return the figure as a line of its file, without the fields that are not given."""
@@ -117,8 +122,9 @@ class StoredCells:
 
     def estimate(self, cell: Cell) -> Estimate | None:
         """Return the mean over seeds, or the earlier mean where it is of more seeds."""
-        known = self.figures(cell)
-        by_seed = {f.seed: f.figure for f in known if f.seed is not None}
+        # An exact figure of seed 0 comes after the rounded one of an earlier page.
+        known = sorted(self.figures(cell), key=lambda figure: figure.seed is not None)
+        by_seed = {f.single_seed: f.figure for f in known if f.single_seed is not None}
         earlier = max((f for f in known if f.seeds), key=lambda f: f.seeds or 0, default=None)
         if earlier is not None and (earlier.seeds or 0) > len(by_seed):
             return Estimate(earlier.figure, earlier.half_width, earlier.seeds or 1)

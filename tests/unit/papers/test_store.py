@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from papers.catalogue import ENTRIES
-from papers.collect import collect
+from papers.collect import collect, missing
+from papers.command import collect_entries
 from papers.entry import Cell, Entry
 from papers.output import section_of
 from papers.pages import PAGE, count_cells, is_far, section_text, stored_table
@@ -83,6 +85,42 @@ def test_an_earlier_mean_counts_until_there_are_as_many_seeds(tmp_path: Path) ->
     found = StoredCells.of(entry, tmp_path).estimate(entry.cells[0])
     assert found is not None
     assert (found.mean, found.count) == (41.0, 2)
+
+
+def test_an_earlier_mean_of_one_seed_is_seed_zero(tmp_path: Path) -> None:
+    earlier = StoredFigure("tiny", "a", "b", 40.0, "", "", seeds=1)
+    append_figures([earlier], tmp_path)
+    values = [42.0]
+    plan = make_plan(tiny(values), Options(tmp_path / "runs", seeds=2))
+    assert not collect(plan, tmp_path, print, None)
+    found = StoredCells.of(plan.entry, tmp_path).estimate(plan.cells[0])
+    assert found is not None
+    assert (found.mean, found.count, values) == (41.0, 2, [])
+
+
+def test_an_earlier_mean_over_enough_seeds_is_not_run_again(tmp_path: Path) -> None:
+    append_figures([StoredFigure("tiny", "a", "b", 40.0, "", "", seeds=3)], tmp_path)
+    few = make_plan(tiny([]), Options(tmp_path / "runs", seeds=3))
+    more = make_plan(tiny([]), Options(tmp_path / "runs", seeds=4))
+    assert list(missing(few, tmp_path)) == []
+    assert [todo.seed for todo in missing(more, tmp_path)] == [0, 1, 2, 3]
+
+
+def test_quick_collecting_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [40.0, 50.0]
+    monkeypatch.setattr("papers.command.RESULTS", tmp_path / "results")
+    options = Options(tmp_path / "runs", quick=True)
+    console = Console(record=True)
+    assert collect_entries([tiny(values)], options, False, console) == ()
+    assert values == []
+    assert "nothing was judged or stored" in console.export_text()
+    assert not (tmp_path / "results").exists()
+
+
+def test_collecting_with_other_settings_is_refused(tmp_path: Path) -> None:
+    options = Options(tmp_path, overrides=("training.lr=1",))
+    with pytest.raises(InputError, match="--collect: found --set; expected runs as shipped"):
+        collect_entries([tiny([])], options, False, Console())
 
 
 def test_a_line_that_is_no_figure_is_refused(tmp_path: Path) -> None:
