@@ -15,6 +15,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from securefg.flower import add_truth, open_site  # noqa: E402
 from securefg.foundation.errors import ConfigError  # noqa: E402
 from securefg.privacy.calculator import compute_epsilon  # noqa: E402
 from securefg.site.books import SiteBooks  # noqa: E402
+from securefg.site.policy import POLICY_FILE, Budget, load_policy, write_policy  # noqa: E402
 
 STORED = HERE / "flower_figures.json"
 CLIP, NOISE, DELTA, SIMULATED = 1.0, 1.5, 1e-5, 10
@@ -45,13 +47,19 @@ CLASSES = {"cnn": 10, "sage": 7}
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of the app: its folder, and whether the sites' gate is in it."""
+    """One run of the app: its folder, and whether the sites' gate is in it.
+
+    budget   every site's total epsilon, where it is not the strict floor's
+    seconds  the run's limit, after which all its processes are ended
+    """
 
     out: Path
     kind: str
     sites: int
     rounds: int
     is_gated: bool
+    budget: float | None
+    seconds: float
 
     @property
     def homes(self) -> Path:
@@ -74,7 +82,15 @@ class Trial:
             home.mkdir(parents=True)
             if self.is_gated:
                 open_site(home, CLIP, NOISE)
+                self._lower_budget(home / POLICY_FILE)
         return app
+
+    def _lower_budget(self, floor: Path) -> None:
+        if self.budget is not None:
+            lower = {"budget_total": Budget(epsilon=self.budget)}
+            policy = load_policy(floor).model_copy(update=lower)
+            floor.unlink()
+            write_policy(floor, policy)
 
     def _claim(self) -> str:
         """Return the claim of all rounds as Python text."""
@@ -87,7 +103,7 @@ class Trial:
         app = self.prepare(control)
         where = Federation(self.homes, self.sites, is_simulated)
         settings = f"num-server-rounds={self.rounds} fraction-train=1.0"
-        seconds = where.run(app, self.out, settings, seconds=900)
+        seconds = where.run(app, self.out, settings, self.seconds)
         task = read_task(app)
         self.add_truth(task)
         found = {"seconds": round(seconds, 1), "accuracy": self.score(task)}
@@ -123,7 +139,14 @@ class Trial:
         books = [SiteBooks(self.homes / str(site)) for site in range(self.sites)]
         spent = max(book.spent("client", DELTA, None).epsilon for book in books)
         counts = {len(book.releases()) for book in books}
-        return {"epsilon_booked": round(spent, 3), "updates_booked": sorted(counts)}
+        reasons = {
+            json.loads(line)["reason"]
+            for book in books
+            for path in book.home.glob("refusals.jsonl")
+            for line in path.read_text().splitlines()
+        }
+        booked = {"epsilon_booked": round(spent, 3), "updates_booked": sorted(counts)}
+        return {**booked, "refused": sorted(reasons)}
 
 
 def read_task(app: Path) -> Any:
@@ -170,8 +193,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--app", choices=list(CLASSES), default="cnn")
     parser.add_argument("--nodes", type=int, help="real SuperNodes instead of the simulation")
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--budget", type=float, help="a site's total epsilon; none: the floor's")
+    parser.add_argument("--seconds", type=float, default=900, help="the limit of one run")
     parser.add_argument("--store", action="store_true", help="store the figures beside the script")
     asked = parser.parse_args(arguments)
+    # Ended from outside, the script still ends its processes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     out = asked.out.resolve()
     out.mkdir(parents=True)
     sites, is_simulated = asked.nodes or SIMULATED, asked.nodes is None
@@ -184,7 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
         "noise_multiplier": NOISE,
     }
     trial: Callable[[str, bool], Trial] = lambda name, gated: Trial(  # noqa: E731
-        out / name, asked.app, sites, asked.rounds, gated
+        out / name, asked.app, sites, asked.rounds, gated, asked.budget, asked.seconds
     )
     figures["open"] = trial("open", False).run(is_simulated, None)
     print(json.dumps(figures["open"], indent=1))

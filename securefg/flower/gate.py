@@ -44,8 +44,7 @@ class SiteGate:
     """The mod. It refuses every message but training, and answers every failure alike.
 
     What leaves is one ArrayRecord with the names and shapes that came and the constant
-    `num-examples: 1`. Arrays of whole numbers (BatchNorm's counters) leave as they came, also after
-    a server averaged single ones into a fraction.
+    `num-examples: 1`. Arrays of whole numbers (BatchNorm's counters) leave as they came.
     """
 
     def __call__(self, message: Message, context: Context, call_next: Next) -> Message:
@@ -67,14 +66,8 @@ class SiteGate:
         except BaseException:
             gate.fail(run)  # that training failed may tell of the data, so it is booked
             raise
-        fixed = {key for key in base if _is_counter(base[key], update[key])}
-        left = gate.pass_on(
-            run,
-            {key: value for key, value in base.items() if key not in fixed},
-            {key: value for key, value in update.items() if key not in fixed},
-            is_change=False,
-        )
-        arrays = {key: Array(base[key] if key in fixed else np.asarray(left[key])) for key in base}
+        left = gate.pass_on(run, base, update, is_change=False)
+        arrays = {key: Array(np.asarray(left[key])) for key in base}
         content = {
             name: ArrayRecord(arrays),
             METRICS: MetricRecord({WEIGHT_KEY: 1}),
@@ -99,11 +92,6 @@ def note_node(home: Path, context: Context) -> None:
     if not path.is_file() or path.read_text() != text:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path, text)
-
-
-def _is_counter(came: NDArray[Any], trained: NDArray[Any]) -> bool:
-    """Return whether an array counts something, so that the value that came is sent back."""
-    return came.dtype.kind != "f" or (came.ndim == 0 and trained.dtype.kind != "f")
 
 
 def _model_in(message: Message) -> tuple[str, dict[str, NDArray[Any]]]:

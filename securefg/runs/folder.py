@@ -35,6 +35,7 @@ from securefg.foundation.lock import owned, require_plain
 from securefg.foundation.quoting import shown
 from securefg.foundation.versions import list_versions
 from securefg.foundation.yaml_text import read_yaml
+from securefg.protocol.exchange import is_foreign
 from securefg.runs.metrics_file import read_metrics
 from securefg.runs.summary import Summary, read_summary
 from securefg.settings.config import RunConfig, parse_config
@@ -93,6 +94,11 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open a run's folder. Raise an error if it holds no run."""
         if not (path / "config.yaml").is_file():
+            if is_foreign(path):
+                raise RunFolderError(
+                    f"{path}: found a recorded exchange; expected a run's folder. An exchange has "
+                    f"no page: `securefg audit {path} --format md` prints who learns what"
+                )
             found = "a folder without config.yaml" if path.is_dir() else "no such folder"
             raise RunFolderError(
                 f"{path}: found {found}; expected a run's folder{_suggest_run(path)}"

@@ -85,26 +85,38 @@ class Gate:
     ) -> dict[str, Array]:
         """Return the update that may leave, booked. Raise, and note it, where it may not.
 
+        Arrays of whole numbers leave as they came (a change of 0), whatever the trainer made of
+        them: nothing of the site's data is in them.
+
         is_change  whether `update` is a difference from `base`, or the weights themselves
         """
         books = SiteBooks(self.home)
         try:
             policy = load_policy(self.home / POLICY_FILE)
-            _check_alike(base, update)
-            self._check_room(base, update, is_change=is_change)
+            _check_names(base, update)
+            counters = {name: base[name] for name in update if _is_counter(base[name])}
+            start = {name: base[name] for name in update if name not in counters}
+            values = _undo_counts(start, update, is_change=is_change)
+            _check_alike(start, values)
+            self._check_room(start, values, is_change=is_change)
             self._book_release(books, policy, run)
-            # Booked before any value is looked at: NaN and infinities count as 0 in the clip.
-            change = (
-                _flatten_arrays(update)
-                if is_change
-                else _flatten_arrays(update) - _flatten_arrays(base)
-            )
-            noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-            return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, update)
+            left = self._noise_arrays(start, values, is_change=is_change)
+            fixed = {
+                name: _to_zero(value) if is_change else value for name, value in counters.items()
+            }
+            return {name: fixed[name] if name in fixed else left[name] for name in update}
         except Exception as error:
             if self.home.is_dir():
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
             raise
+
+    def _noise_arrays(self, base: Arrays, update: Arrays, *, is_change: bool) -> dict[str, Array]:
+        """Return the clipped and noised arrays. NaN and infinities count as 0 in the clip."""
+        change = _flatten_arrays(update)
+        if not is_change:
+            change = change - _flatten_arrays(base)
+        noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
+        return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, update)
 
     def fail(self, run: str) -> None:
         """Book a task whose trainer failed: that it failed may tell of the data."""
@@ -156,13 +168,48 @@ def open_home(home: Path, method: str = METHOD) -> Path:
     return home / POLICY_FILE
 
 
-def _check_alike(base: Arrays, update: Arrays) -> None:
-    """An update has the names and shapes of the model that came, and nothing else."""
+def _is_counter(value: object) -> bool:
+    """Return whether an array has whole numbers, such as BatchNorm's count of batches."""
+    if isinstance(value, Tensor):
+        is_whole = not value.is_floating_point() and not value.is_complex()
+        return is_whole and value.layout == torch.strided
+    return type(value) is np.ndarray and value.dtype.kind in "iu"
+
+
+def _undo_counts(base: Arrays, update: Arrays, *, is_change: bool) -> dict[str, Array]:
+    """Return the update of `base`, in which single counts are unchanged.
+
+    A server may average a counter into a fraction, and a trainer counts on in whole numbers. Such
+    a number gets noise like the others: its type alone must tell nothing of the data.
+    """
+    values = {name: update[name] for name in base}
+    for name, start in base.items():
+        if _is_floating(start) and start.ndim == 0 and _is_single_count(update[name]):
+            values[name] = _to_zero(start) if is_change else start
+    return values
+
+
+def _is_single_count(value: Array) -> bool:
+    return _is_counter(value) and value.ndim == 0
+
+
+def _to_zero(value: Array) -> Array:
+    return torch.zeros_like(value) if isinstance(value, Tensor) else np.zeros_like(value)
+
+
+def _check_names(base: Arrays, update: Arrays) -> None:
+    """An update has the names of the model that came, and nothing else."""
     if not update or set(update) != set(base):
         raise PrivacyError(
             f"an update of {sorted(map(str, update))!s:.200}; the model that came has "
             f"{sorted(map(str, base))!s:.200}; nothing was sent"
         )
+
+
+def _check_alike(base: Arrays, update: Arrays) -> None:
+    """An update has floating-point arrays, with the shapes of the model that came."""
+    if not update:
+        raise PrivacyError("the model that came has whole numbers only; nothing was sent")
     for name, value in update.items():
         for one in (base[name], value):
             if not _is_floating(one):

@@ -26,6 +26,7 @@ FILES = {
     "binary.yaml": "\x00\x01\x02",
     "tag.yaml": "seed: !!python/name:os.system\n",
     "alone.yaml": "method: {name: fedgl}\n",
+    "exchange/foreign.yaml": "format: 1\n",
     "string.yaml": "method: fedgl\ndata: {name: cora}\n",
     "seeds.yaml": "sweeps: []\nseeds: three\n",
     "defence.yaml": "sweeps: [{config: small.yaml, defences: [{name: secag}]}]\n",
@@ -120,6 +121,7 @@ TABLE = [
     ("rehearse .", ".", "a folder", "a config"),
     ("report nowhere", "nowhere", "no such folder", "a run's folder"),
     ("report .", ".", "a folder without config.yaml", "a run's folder"),
+    ("report exchange", "exchange", "a recorded exchange", "`securefg audit exchange"),
     ("report . --format pdf", "--format", "'pdf'", "html"),
     ("verify nowhere", "nowhere", "no such folder", "a run's folder"),
     ("compare nowhere", "RUN", "1", "two different runs"),
@@ -138,6 +140,7 @@ TABLE = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(tree(tmp_path / "runs")))
     monkeypatch.chdir(tmp_path)

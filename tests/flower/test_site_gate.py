@@ -119,8 +119,10 @@ def test_gate_damaged_settings_send_nothing(home: Path) -> None:
     assert refused(SiteGate()(task(), context(home), trained))
 
 
-@pytest.mark.parametrize("came", [np.array(3), np.array(3.0)], ids=["sent", "averaged"])
-def test_gate_batch_norm_counter_leaves_as_it_came(came: Any, home: Path) -> None:
+@pytest.mark.parametrize(
+    ("came", "noise"), [(np.array(3), 0), (np.array(3.0), 200)], ids=["sent", "averaged"]
+)
+def test_gate_batch_norm_counter_leaves_as_it_came(came: Any, noise: float, home: Path) -> None:
     model = {**MODEL, "seen": came, "scale": np.array(1.0, np.float32)}
 
     def counting(message: Message, _: Any) -> Message:
@@ -129,7 +131,8 @@ def test_gate_batch_norm_counter_leaves_as_it_came(came: Any, home: Path) -> Non
     reply = SiteGate()(task(model), context(home), counting)
     arrays = reply.content["arrays"]
     assert isinstance(arrays, ArrayRecord)
-    assert arrays["seen"].numpy() == 3
+    assert abs(arrays["seen"].numpy() - 3) <= noise
+    assert (arrays["seen"].numpy() == 3) == (noise == 0)
     assert arrays["scale"].numpy().shape == ()
 
 

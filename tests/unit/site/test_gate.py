@@ -130,6 +130,34 @@ def test_differences_and_tensors_pass_as_what_they_are(home: Path) -> None:
     assert change.data_kind == DataKind.WEIGHT_DIFF
 
 
+@pytest.mark.parametrize("kind", [DataKind.WEIGHTS, DataKind.WEIGHT_DIFF])
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+def test_filter_whole_numbers_leave_as_they_came(
+    make: Callable[[int], Any], kind: str, home: Path
+) -> None:
+    """The trained counter would tell how many batches a site has."""
+    model = {**MODEL, "seen": make(3)}
+    left = through(home, weights({**trained(), "seen": make(412)}, kind), model=model)
+    found = from_shareable(left).data
+    assert found["seen"] == (3 if kind == DataKind.WEIGHTS else 0)
+    assert found["seen"].dtype == model["seen"].dtype
+    assert len(SiteBooks(home).releases()) == 1
+
+
+@pytest.mark.parametrize("seen", [np.array(412), np.array(3.0, np.float32)])
+def test_filter_averaged_counter_is_noised_whatever_its_type(seen: Any, home: Path) -> None:
+    """Without noise, the type of a single number would be a message to the server."""
+    model = {**MODEL, "seen": np.array(3.0, np.float32)}
+    found = from_shareable(through(home, weights({**trained(), "seen": seen}), model=model)).data
+    assert 0 < abs(found["seen"] - 3) < 200
+
+
+def test_filter_model_of_whole_numbers_only_is_refused(home: Path) -> None:
+    with pytest.raises(PrivacyError, match="whole numbers only"):
+        through(home, weights({"seen": np.array(4)}), model={"seen": np.array(3)})
+    assert SiteBooks(home).releases() == []
+
+
 def test_a_trainer_that_changes_the_model_in_place_is_clipped_all_the_same(home: Path) -> None:
     where, came = context(), task({"w": np.zeros(3)})
     ModelReceived().process(came, where)
@@ -172,7 +200,7 @@ BAD: dict[str, Callable[[], Shareable]] = {
     "another name": lambda: weights({**trained(), "more": np.zeros(1)}),
     "a name less": lambda: weights({"w": trained()["w"]}),
     "another shape": lambda: weights({**trained(), "w": np.zeros((3, 2))}),
-    "whole numbers": lambda: weights({**trained(), "b": np.array(7)}),
+    "whole numbers": lambda: weights({**trained(), "w": np.ones((2, 3), np.int64)}),
     "objects": lambda: weights({**trained(), "b": np.array({"row": 1}, object)}),
     "a list": lambda: weights({**trained(), "b": 0.0}),
     "encoded by another": lambda: weights(**{MetaKey.PROCESSED_ALGORITHM: "HE"}),
