@@ -209,6 +209,7 @@ def main(arguments: list[str] | None = None) -> None:
         "rounds": asked.rounds,
         "clip": CLIP,
         "noise_multiplier": NOISE,
+        "budget": asked.budget,
     }
     trial: Callable[[str, bool], Trial] = lambda name, gated: Trial(  # noqa: E731
         out / name, asked.app, sites, asked.rounds, gated, asked.budget, asked.seconds
