@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy
 from attacks.decoders import RIDGES, ridge_decoded
 from securefg.data.datasets import load
 from securefg.foundation.streams import torch_stream
-from securefg.privacy.defences.dp_sgd import per_sample_gradients, watch
+from securefg.privacy.defences.dp_sgd import per_sample_gradients, watch_module
 from securefg.privacy.private_training import Samples
 from securefg.settings.data import DataSettings
 
@@ -69,7 +69,7 @@ def gradients_row(times: int = 5) -> Row:
     )
     inputs = torch.randn(CLIENTS, SAMPLES, FEATURES, generator=stream)
     labels = torch.randint(CLASSES, (CLIENTS, SAMPLES), generator=stream)
-    modules = [watch(perceptron(*(w[k] for w in weights))) for k in range(CLIENTS)]
+    modules = [watch_module(perceptron(*(w[k] for w in weights))) for k in range(CLIENTS)]
 
     def ours() -> Tensor:
         return per_sample_gradients(weights, Samples(inputs, labels), loss_of_sample)
