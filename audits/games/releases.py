@@ -33,6 +33,8 @@ from securefg.runs.assembly import Experiment
 
 M = TypeVar("M", bound=Message)
 RELEASE_TARGETS = 300
+NOISES, STRAYS = 5, 100
+"""So many draws of noise make a typical release, and so many its spread."""
 
 
 class _GivenSums(Cohort):
@@ -90,17 +92,33 @@ class _OneRound:
         server = x.method.make_server(x.public, x.config.method, x.config.training, cohort)
         return _flatten_release(server.round(1))
 
+    def noises(self, rng: np.random.Generator, draws: int) -> Array:
+        """Return fresh noise of the sums by draw, or one row of zeros if nothing has noise."""
+        left_on = noise_on(self.experiment, ())
+        sds = [left_on[place].sd if place in left_on else 0.0 for place in self.places]
+        scale = math.sqrt(self.experiment.public.num_clients) * np.repeat(sds, self.widths)
+        return rng.normal(size=(draws if any(sds) else 1, len(scale))) * scale
+
     def releases(
-        self, without: Array, moves: Array, trains: NDArray[np.bool_]
+        self, without: Array, moves: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the releases without each target and with it. One of the two is the run's own."""
-        own = self.release(without[0] + trains[0] * moves[0])
-        out = [self.release(a) if so else own for a, so in zip(without, trains, strict=True)]
-        inside = [
-            own if so else self.release(a + move)
-            for a, move, so in zip(without, moves, trains, strict=True)
-        ]
-        return torch.stack(out).numpy(), torch.stack(inside).numpy()
+        """Return typical releases without each target and with it: medians over draws of noise.
+
+        A release is no linear function of its sums, and one without noise may be nowhere near one
+        with it. Each target has draws of its own. With draws in common the error of the run's own
+        release would be common too, and would tell which of the two is the run's.
+        """
+        before, after = list[Array](), list[Array]()
+        for out, move in zip(without, moves, strict=True):
+            noises = self.noises(rng, NOISES)
+            for found, total in ((before, out), (after, out + move)):
+                found.append(np.median([self.release(total + n).numpy() for n in noises], axis=0))
+        return np.stack(before), np.stack(after)
+
+    def strays(self, sums: Array, rng: np.random.Generator) -> Array:
+        """Return by draw how far fresh noise on these sums leads the release astray."""
+        found: Array = np.stack([self.release(sums + n).numpy() for n in self.noises(rng, STRAYS)])
+        return found - np.median(found, axis=0, keepdims=True)
 
     def in_sds(self, moves: Array) -> Array:
         """Return the sums' moves in standard deviations of the noise, one if there is none."""
@@ -114,8 +132,9 @@ class _OneRound:
 def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> BinaryGame:
     """Ask whether a node's label was in training, to who has the release and knows all others.
 
-    The adversary knows what the server would have released of the sums without a target and with
-    it, had there been no noise. This needs a method of one round.
+    The adversary knows all sums but for the target and the noise, and draws noise of its own to
+    know what the server would have released without the target and with it. The error of one
+    release is the same for all targets. It widens the interval. This needs a method of one round.
     """
     x = truth.experiment
     if x.config.training.rounds != 1 or truth.release is None:
@@ -140,15 +159,18 @@ def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator
 
     without, moves = with_and_without(truth, questions, sent)
     trains = truth.graph.split.train.numpy()[ids]
-    before, after = again.releases(without, moves, trains)
+    before, after = again.releases(without, moves, rng)
     so, moved = trains.astype(np.int64), after - before
+    strays = again.strays(without[0] + trains[0] * moves[0], rng)
     return SumGame(
         question=ReleasedOthers(ids=ids, sum_without=before, moves=moved),
         metric="AUC over training and test nodes",
         unit="label of a node",
         truth=so,
-        # What the server makes of the noise is of no simple law: the larger of two spreads.
-        shared_sd=max(shared_sd(so, rows, rng) for rows in (again.in_sds(moves), moved)),
+        # What the server makes of the noise is of no simple law: the largest of three spreads.
+        shared_sd=max(
+            shared_sd(so, rows, rng) for rows in (again.in_sds(moves), moved, moved @ strays.T)
+        ),
         closed=closed,
     )
 

@@ -209,9 +209,9 @@ def _session_sizes(
         least = max(threat.least_cohort(cohort), settings.secure_aggregation.min_clients)
         if cohort < least:
             raise ConfigError(
-                f"privacy.secure_aggregation: {kind} is asked of {cohort} clients; with "
-                f"corrupt {threat.corrupt:g} of {population} it takes at least {least}; ask more "
-                "(training.participation), or lower corrupt"
+                f"privacy.secure_aggregation: found {cohort} clients that send {kind}; expected at "
+                f"least {least} with corrupt {threat.corrupt:g} of {population}; "
+                f"{_advise_on_cohort(cohort, population, least)}"
             )
         if settings.secure_aggregation.form == "session":
             choose_parameters(cohort, threat)
@@ -329,6 +329,14 @@ def _make_rule(
         ),
         f"privacy.{key}",
     )
+
+
+def _advise_on_cohort(cohort: int, population: int, least: int) -> str:
+    """Return what helps a cohort that is too small for masks. Among two clients each would know the
+    other's part of the sum."""
+    if population < least:
+        return "leave masks out and let each client add noise (privacy.mechanism: local_gaussian)"
+    return "ask more (training.participation), or lower corrupt"
 
 
 def _count_senders(release: PlannedRelease, num_clients: int) -> int:

@@ -107,7 +107,7 @@ class RunFolder:
         return cls(path)
 
     def _write_config(self, config: RunConfig) -> None:
-        tree = config.model_dump(mode="json")
+        tree = config.as_given.model_dump(mode="json")
         tree["resolved"] = {
             "format": FORMAT,
             "config_hash": config.hash,

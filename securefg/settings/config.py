@@ -152,6 +152,11 @@ class RunConfig(Settings):
         return partition_settings(name).model_validate(value)
 
     @property
+    def as_given(self) -> RunConfig:
+        """Return the config without what a rule chose, as a file has it."""
+        return self.model_copy(update={"training": self.training.as_given})
+
+    @property
     def hash(self) -> str:
         """Return the hash of everything that can change the result: all but names, places and the
         engine's kind.
@@ -159,8 +164,7 @@ class RunConfig(Settings):
         A setting with its default value is left out, so that a setting added later does not make
         another run of an old one.
         """
-        given = self.model_copy(update={"training": self.training.as_given})
-        relevant = given.model_dump(
+        relevant = self.as_given.model_dump(
             mode="json", exclude={"output", "name", "engine", "context"}, exclude_defaults=True
         )
         relevant["method"]["name"] = self.method.name

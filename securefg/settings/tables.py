@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from annotated_types import MinLen
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from securefg.foundation.complaints import explain_errors
 from securefg.foundation.errors import ConfigError
@@ -169,6 +169,12 @@ class TableSettings(Settings):
     def ruled(self) -> tuple[str, ...]:
         """Return columns that a rule of this file speaks of, as often as it does."""
         return (*self.categorical, *self.date, *self.bins, *self.range, *self.values)
+
+    @field_validator("missing")
+    @classmethod
+    def _count_empty_as_missing(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Keep an empty cell a missing value, whatever other words there are."""
+        return value if "" in value else ("", *value)
 
     @model_validator(mode="after")
     def _rules_make_sense(self) -> Self:

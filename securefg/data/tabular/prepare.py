@@ -51,6 +51,7 @@ from securefg.data.tabular.transfers import (
     sum_over_links,
 )
 from securefg.foundation.errors import DataError
+from securefg.foundation.files import PRIVATE
 from securefg.foundation.quoting import shortened, shown
 from securefg.settings.tables import TableSettings
 
@@ -275,6 +276,8 @@ def write_prepared(made: Prepared, out: Path) -> None:
             (temporary / "clients.csv").write_text(
                 _to_csv(("node", "client"), holdings_lines(found))
             )
+        for path in temporary.iterdir():
+            path.chmod(PRIVATE)
         os.rename(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -71,6 +71,19 @@ def test_noise_of_a_small_epsilon_leaves_little(truth_of, attack: str, adversary
     assert played(truth_of("noisy"), attack, adversary) < 0.75
 
 
+def test_release_that_is_far_from_linear_tells_no_more_than_its_sums(tmp_path):
+    """Without noise such a release lies elsewhere, and steps there would tell which is the run's.
+    The noise of the sums allows a gain of .1 here."""
+    noise = {"mechanism": "local_gaussian", "target_epsilon": 4, "unit": "node", "delta": 1e-5}
+    method = {"name": "two_sums", "graph": False, "narrow": 8, "encoding": "sums"}
+    reached = []
+    for seed in range(4):
+        given = tree(tmp_path, method=method, privacy=noise, seed=seed)
+        truth = Truth.of(runner.start(parse_config(given)).folder)
+        reached.append(played(truth, "released_others", OUTSIDER))
+    assert np.mean(reached) < 0.6
+
+
 def test_targets_that_move_a_sum_little_do_not_spoil_the_order_of_those_that_move_it_far():
     """The likelihood ratio orders them best; how much of a target fits in, where noise is large,
     says most of targets of which nothing can be known."""

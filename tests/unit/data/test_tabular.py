@@ -111,7 +111,9 @@ def test_the_mapping_leads_back_to_ids_and_values(folder: Path, tmp_path: Path) 
         None,
         "private",
     ]
-    assert out.stat().st_mode & 0o077 == 0  # ids are for their owner
+    assert all(
+        p.stat().st_mode & 0o077 == 0 for p in (out, *out.iterdir())
+    )  # ids are for their owner
 
 
 @settings(max_examples=30)
@@ -332,3 +334,8 @@ def test_every_method_trains_where_some_nodes_have_no_label(tmp_path: Path, meth
     assert result.summary.test_accuracy is not None
     stored = json.loads((result.path / "partition.json").read_text())
     assert torch.tensor([c["label_counts"] for c in stored["clients"]]).sum() == n - n // 5
+
+
+def test_empty_cell_is_missing_beside_other_words() -> None:
+    assert TableSettings(missing=("k.A.",)).missing == ("", "k.A.")
+    assert "" in TableSettings().missing

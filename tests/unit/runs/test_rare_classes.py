@@ -24,6 +24,7 @@ from securefg.federation.alerts import (
 from securefg.federation.evaluation import score_locally
 from securefg.foundation.errors import ConfigError
 from securefg.models.training import class_weights
+from securefg.runs import runner
 from securefg.runs.assembly import prepare
 from securefg.runs.epsilons import not_covered
 from securefg.runs.scores import monitored_name
@@ -66,6 +67,15 @@ def test_rare_class_chooses_average_precision_and_a_balanced_loss(
     rows = [str(cell) for column in summary_table(summary).columns for cell in column.cells]
     assert any("always one class 0.1" in cell for cell in rows)
     assert any("5 first: precision" in cell for cell in rows)
+
+
+def test_run_of_a_config_with_choices_can_be_read_again(tmp_path: Path) -> None:
+    """An audit makes its control of the run's config, in which a rule has chosen already."""
+    settled = prepare(parse_config(tree(tmp_path, 0.1))).config
+    assert settled.training.chosen
+    folder = runner.start(settled).folder
+    assert folder.config().hash == settled.hash
+    assert folder.config().training.monitor == "either"
 
 
 def test_balanced_classes_change_nothing(tmp_path: Path) -> None:
