@@ -335,7 +335,7 @@ def _advise_on_cohort(cohort: int, population: int, least: int) -> str:
     """Return what helps a cohort that is too small for masks. Among two clients each would know the
     other's part of the sum."""
     if population < least:
-        return "leave masks out and let each client add noise (privacy.mechanism: local_gaussian)"
+        return "leave masks out, and let each client add noise that protects alone"
     return "ask more (training.participation), or lower corrupt"
 
 

@@ -72,7 +72,7 @@ def whole(path: Path) -> None:
 def test_of_three_that_resume_one_does(run: RunFolder, tmp_path: Path) -> None:
     before = run.metrics()[-1]["epsilon"]["client"]
     ends = together(tmp_path, *[["run", "--resume", str(run.path)]] * 3)
-    assert sorted(code for code, _ in ends) == [0, 2, 2]
+    assert sorted(code for code, _ in ends) == [0, 2, 2], ends
     for code, text in ends:
         assert code == 0 or "in use by process" in text or "has finished" in text
     whole(run.path)
