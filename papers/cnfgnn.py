@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from papers.best_round import best_scores
 from securefg.data.shard import features_of
 from securefg.federation.evaluation import Scores
 from securefg.federation.roles import Cohort, Replies
@@ -27,7 +28,6 @@ from securefg.models.user_weights import SparseFeatures
 from securefg.protocol.codec import Clients
 from securefg.protocol.messages import Message
 from securefg.runs.assembly import Experiment, prepare
-from securefg.runs.best import Best
 from securefg.settings.config import RunConfig
 from securefg.settings.execution import TrainingSettings
 from securefg.settings.privacy import NO_DEFENCE
@@ -61,15 +61,7 @@ def finish(config: RunConfig) -> Scores:
     cohort = WholeCohort(users, experiment.public.num_clients)
     server = LatentServer(experiment.public, settings, training, cohort)
     goal = NodeGoal(experiment.union, settings, experiment.public.device)
-    best, kept = Best(), None
-    for number in range(1, training.rounds + 1):
-        scores = goal.score(server.round(number))
-        best.keep(number, scores, "", b"", training)
-        kept = scores if kept is None or best.round == number else kept
-        if best.is_stale(number, training.patience):
-            break
-    assert kept is not None
-    return kept
+    return best_scores(lambda number: goal.score(server.round(number)), training)
 
 
 class AlikeUsers:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from papers.best_round import best_scores
 from securefg.data.graph import Split
 from securefg.federation.evaluation import Scores
 from securefg.foundation.streams import derive_seed, torch_stream, uniform_at
@@ -21,7 +22,6 @@ from securefg.methods.gfl_appnp.settings import Settings
 from securefg.models.appnp import propagation_matrix
 from securefg.models.two_layer_mlp import MlpShape
 from securefg.runs.assembly import Experiment, prepare
-from securefg.runs.best import Best
 from securefg.settings.config import RunConfig
 from securefg.settings.privacy import NO_DEFENCE
 
@@ -48,15 +48,7 @@ def finish(config: RunConfig) -> Scores:
     """Return the scores of a run's best communication."""
     experiment = prepare(config)
     training, together = experiment.config.training, Together(experiment)
-    best, kept = Best(), None
-    for number in range(1, training.rounds + 1):
-        scores = together.round(number)
-        best.keep(number, scores, "", b"", training)
-        kept = scores if kept is None or best.round == number else kept
-        if best.is_stale(number, training.patience):
-            break
-    assert kept is not None
-    return kept
+    return best_scores(together.round, training)
 
 
 class Together:

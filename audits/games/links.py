@@ -251,6 +251,8 @@ def _unknown_pairs(pairs: Pairs, known: Ids) -> Pairs:
 
 
 SHARED_PAIRS = 4000
+MOST_PUBLIC = 10_000
+"""All pairs of so many public nodes are made, and the pairs of more are not."""
 LEAST_SHARED = 10
 
 
@@ -306,6 +308,7 @@ def shared_pairs(
     if shard.public is None:
         raise CannotAttack("the partition has no public nodes")
     count = len(shard.public)
+    require_few_public(count)
     place = np.full(shard.graph.num_nodes, -1)
     place[shard.public.numpy()] = np.arange(count)
     source, target = shard.graph.edge_index.numpy()
@@ -323,6 +326,12 @@ def shared_pairs(
     zeros = choose_targets(np.flatnonzero(free & ~so), len(ones), rng, LEAST_SHARED)
     chosen = np.concatenate([ones, zeros])
     return np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
+
+
+def require_few_public(count: int) -> None:
+    """Raise CannotAttack if all pairs of public nodes would not fit into memory."""
+    if count > MOST_PUBLIC:
+        raise CannotAttack(f"{count:,} public nodes; all pairs of {MOST_PUBLIC:,} at most are made")
 
 
 def public_rows(truth: Truth) -> NodeRows:

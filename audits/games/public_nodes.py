@@ -32,6 +32,7 @@ from audits.games.links import (
     link_prior,
     public_only,
     public_rows,
+    require_few_public,
 )
 from audits.games.membership import balance_nodes
 from audits.known_graph import known_edges
@@ -75,6 +76,7 @@ def public_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     The prior is the cosine of features, and all that link games know.
     """
     client, known = choose_victim(truth, adversary), public_nodes(truth).numpy()
+    require_few_public(len(known))
     place = np.full(truth.graph.num_nodes, -1)
     place[known] = np.arange(len(known))
     source, target = place[truth.graph.edge_index.numpy()]
@@ -108,6 +110,7 @@ def shared_elsewhere(truth: Truth, adversary: Adversary, rng: np.random.Generato
     others = [shard for k, shard in enumerate(shards) if k not in adversary.clients]
     if not others:
         raise CannotAttack("all clients collude; nobody is left to attack")
+    require_few_public(len(public_nodes(truth)))
     shares = np.any([_shares(truth, shard.node_ids.numpy()) for shard in others], axis=0)
     mine = np.any([_shares(truth, shards[k].node_ids.numpy()) for k in own], axis=0)
     free = ~_linked(truth) & ~mine

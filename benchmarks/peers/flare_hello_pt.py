@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,9 +24,10 @@ from nvflare.app_opt.pt.recipes.fedavg import FedAvgRecipe
 from nvflare.recipe.sim_env import SimEnv
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "hello_pt"), str(HERE.parents[1])]
+sys.path[:0] = [str(HERE), str(HERE / "hello_pt"), str(HERE.parents[1])]
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
 
+from exchange_audit import audit_exchange  # noqa: E402
 from model import SimpleNetwork, load_part, score_network  # noqa: E402
 from seen import Seen  # noqa: E402
 
@@ -165,25 +165,6 @@ class Job:
             "updates_booked": counts,
             "refused": sorted(reasons),
         }
-
-
-def audit_exchange(exchange: Path) -> dict[str, Any]:
-    """Audit by the command. Return the exit code and every measured verdict."""
-    command = [sys.executable, "-m", "securefg", "audit", str(exchange)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stdout + done.stderr)
-    found = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]
-    attacks = {
-        one["attack"]: {
-            "verdict": one["verdict"],
-            "because": one["because"],
-            **{name: one.get(name) for name in ("value", "prior", "gain")},
-        }
-        for one in found
-        if one.get("measured", True) and not str(one["attack"]).startswith("unread")
-    }
-    return {"audit_exit": done.returncode, "attacks": attacks}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -16,7 +16,6 @@ import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE / "stand_in")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE / "stand_in"), str(HERE.parents[1])])
 
 import flwr  # noqa: E402
+from exchange_audit import audit_exchange  # noqa: E402
 from flower_app import NAME, TEMPLATE_VERSION, add_mod, fetch_template, wrap_grid, write_app  # noqa: E402
 from flower_link import Federation  # noqa: E402
 
@@ -166,25 +166,6 @@ def read_samples(loader: Any) -> tuple[Any, Any]:
         return loader.graph.x[loader.dataset].numpy(), loader.graph.y[loader.dataset].numpy()
     rows = [loader.dataset[row] for row in range(len(loader.dataset))]
     return np.stack([row["img"].numpy() for row in rows]), np.array([r["label"] for r in rows])
-
-
-def audit_exchange(exchange: Path) -> dict[str, Any]:
-    """Audit by the command. Return the exit code and every measured verdict."""
-    command = [sys.executable, "-m", "securefg", "audit", str(exchange)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stdout + done.stderr)
-    found = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]
-    attacks = {
-        one["attack"]: {
-            "verdict": one["verdict"],
-            "because": one["because"],
-            **{name: one.get(name) for name in ("value", "prior", "gain")},
-        }
-        for one in found
-        if one.get("measured", True) and not str(one["attack"]).startswith("unread")
-    }
-    return {"audit_exit": done.returncode, "attacks": attacks}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.base import AnyAttack, CannotAttack
+from attacks.base import AnyAttack, CannotAttack, Question
 from attacks.colluders import REMAINING_CLIENT, remaining_client
 from attacks.links import SHARED_NEIGHBOUR
-from attacks.questions import RemainingClient
+from attacks.questions import PublicLinks, RemainingClient, SharedElsewhere, SharedNeighbour
 from audits.games import make_game
 from audits.truth import Truth
 from securefg.protocol.transcript import Adversary
@@ -61,6 +61,19 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 def play(truth: Truth, attack: AnyAttack, adversary: Adversary) -> tuple[Any, Any]:
     game = make_game(attack.question, truth, adversary, np.random.default_rng(0))
     return game, attack.run(truth.view(adversary), game.question, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("question", "adversary"),
+    [(SharedNeighbour, SERVER), (PublicLinks, SERVER), (SharedElsewhere, ALONE)],
+)
+def test_pairs_of_too_many_public_nodes_are_not_made(
+    pairwise: Truth, question: type[Question], adversary: Adversary, monkeypatch: Any
+) -> None:
+    make_game(question, pairwise, adversary, np.random.default_rng(0))
+    monkeypatch.setattr("audits.games.links.MOST_PUBLIC", 10)
+    with pytest.raises(CannotAttack, match="public nodes; all pairs of 10"):
+        make_game(question, pairwise, adversary, np.random.default_rng(0))
 
 
 def test_a_private_node_between_two_public_ones_shows_in_their_rows(pairwise: Truth) -> None:

@@ -1,0 +1,28 @@
+"""The audit of another framework's recording, by the command, for the scripts of this folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def audit_exchange(exchange: Path) -> dict[str, Any]:
+    """Audit by the command. Return the exit code and every measured verdict."""
+    command = [sys.executable, "-m", "securefg", "audit", str(exchange)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stdout + done.stderr)
+    found = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]
+    attacks = {
+        one["attack"]: {
+            "verdict": one["verdict"],
+            "because": one["because"],
+            **{name: one.get(name) for name in ("value", "prior", "gain")},
+        }
+        for one in found
+        if one.get("measured", True) and not str(one["attack"]).startswith("unread")
+    }
+    return {"audit_exit": done.returncode, "attacks": attacks}
