@@ -116,7 +116,7 @@ def make_remedies(
             key = kind.key if run.can_run_again else ""
             remedy = _make_remedy(key, kind.words, setting, stopped, twins.get(kind.key))
             found.append(remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before}))
-    return (*found, *_without_setting(leaks, found))
+    return (*found, *_without_setting(leaks, found, run))
 
 
 def _is_on(kind: Kind, run: RunFacts) -> bool:
@@ -132,7 +132,7 @@ def _stops_leaks(kind: Kind, cell: Cell) -> bool:
     return bool(leaking) and all(kind in kinds_named(one.stopped_by) for one in leaking)
 
 
-def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy]) -> list[Remedy]:
+def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy], run: RunFacts) -> list[Remedy]:
     """Return the remedies in words for cells that no setting helps: first what helps most cells."""
     helped = {code for remedy in found for code in remedy.codes}
     left = [cell for cell in leaks if cell.code not in helped and cell.best is not None]
@@ -140,13 +140,21 @@ def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy]) -> list[Rem
     while left:
         by_words: dict[str, list[Cell]] = {}
         for cell in left:
-            assert cell.best is not None
-            for words in other_clauses(cell.best.stopped_by) or ["no remedy is known"]:
+            for words in _words_for(cell, run):
                 by_words.setdefault(words, []).append(cell)
         words, cells = max(by_words.items(), key=lambda item: len(item[1]))
         told.append(_make_remedy("", words, "", cells, None))
         left = [cell for cell in left if cell not in cells]
     return told
+
+
+def _words_for(cell: Cell, run: RunFacts) -> list[str]:
+    """Return what stops the best attack on a cell, in words. Noise that a run has can be larger."""
+    assert cell.best is not None
+    if clauses := other_clauses(cell.best.stopped_by):
+        return clauses
+    more_noise = _is_on(NOISE, run) and _stops_leaks(NOISE, cell)
+    return ["more noise, that is a smaller epsilon" if more_noise else "no remedy is known"]
 
 
 def _make_remedy(

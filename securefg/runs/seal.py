@@ -108,11 +108,13 @@ def sign_page(folder: RunFolder, page: Path, key: Path | None = None) -> None:
 
 def absent_signer(folder: RunFolder, key: Path | None = None) -> str:
     """Return the public key that signed the folder's manifest if its owner is not here: no key is
-    given and the private folder has none. The text is empty in all other cases."""
-    if key is not None or (folder.path / "private" / KEY).is_file():
-        return ""
+    given, and the run's own is another or gone. The text is empty in all other cases."""
     manifest = read_manifest(folder.path)
-    return "" if manifest is None else manifest.key
+    if key is not None or manifest is None:
+        return ""
+    has_own = (folder.path / "private" / KEY).is_file()
+    is_owner = has_own and signing_identity(folder, None).public.hex() == manifest.key
+    return "" if is_owner else manifest.key
 
 
 def require_signer(folder: RunFolder, key: Path | None) -> None:

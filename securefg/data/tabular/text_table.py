@@ -223,8 +223,16 @@ def _read_parquet(path: Path, settings: TableSettings) -> TextTable:
         said = " ".join(str(error).split())[:120]
         raise DataError(f"{path}: cannot be read as Parquet: {said}") from error
     columns = {
-        str(name): [None if v is None or str(v) in settings.missing else str(v) for v in values]
+        str(name): [_read_cell(value, settings) for value in values]
         for name, values in found.items()
     }
     count = len(next(iter(columns.values()), []))
     return TextTable(path, "", "parquet", columns, list(range(1, count + 1)))
+
+
+def _read_cell(value: object, settings: TableSettings) -> str | None:
+    """Return a cell of Parquet as text without outer blanks, or None if it is missing."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    text = "" if value is None else str(value).strip()
+    return None if text in settings.missing else text

@@ -49,6 +49,14 @@ def test_remedy_that_is_on_is_not_offered() -> None:
     assert [remedy.key for remedy in answer(leak(), facts=masked).remedies] == [""]
 
 
+def test_run_with_noise_is_told_that_more_noise_helps() -> None:
+    noised = FACTS.model_copy(update={"noise": "epsilon 8"})
+    (remedy,) = answer(leak(stopped_by="noise on the rows; masks do not"), facts=noised).remedies
+    assert (remedy.key, remedy.words) == ("", "more noise, that is a smaller epsilon")
+    (remedy,) = answer(leak(stopped_by="masks do not"), facts=noised).remedies
+    assert remedy.words == "no remedy is known"
+
+
 @pytest.mark.parametrize("key", [kind.key for kind in KINDS])
 @pytest.mark.parametrize("masks", [False, True])
 def test_overrides_of_a_remedy_make_a_config(key: str, masks: bool, tmp_path: Path) -> None:

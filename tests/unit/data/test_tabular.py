@@ -18,6 +18,7 @@ from securefg.data.partitions import draw_partition
 from securefg.data.tabular.encoding import decode_column, encode_column
 from securefg.data.tabular.prepare import prepared, write_prepared
 from securefg.data.tabular.schema import describe_column, read_schema
+from securefg.data.tabular.text_table import read_text_table
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.settings.data import DataSettings, SplitSettings
 from securefg.settings.partition import GivenSettings
@@ -339,3 +340,13 @@ def test_every_method_trains_where_some_nodes_have_no_label(tmp_path: Path, meth
 def test_empty_cell_is_missing_beside_other_words() -> None:
     assert TableSettings(missing=("k.A.",)).missing == ("", "k.A.")
     assert "" in TableSettings().missing
+
+
+def test_blank_and_bytes_of_parquet_are_read_as_text(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [" ", "x ", None], "b": [b"", b"y", b"z"]}), path)
+    columns = read_text_table(path, TableSettings()).columns
+    assert columns == {"a": [None, "x", None], "b": [None, "y", "z"]}

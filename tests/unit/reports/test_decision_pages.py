@@ -232,11 +232,16 @@ def test_manifest_signed_with_another_key_vouches_for_its_own_page_alone(
     assert wrong(copied) == {"report.html": OUTDATED}
 
 
-def test_only_the_owner_of_a_signature_renews_it(copied: RunFolder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_own_key", [False, True])
+def test_only_the_owner_of_a_signature_renews_it(
+    copied: RunFolder, tmp_path: Path, has_own_key: bool
+) -> None:
+    sign_page(copied, build_report(copied))  # the run's own key, which is not the owner's
     key = tmp_path / "owner.key"
     key.write_text("11" * 32)
     sign_page(copied, build_report(copied), key)
-    shutil.rmtree(copied.path / "private", ignore_errors=True)
+    if not has_own_key:
+        shutil.rmtree(copied.path / "private", ignore_errors=True)
     manifest = (copied.path / "manifest.json").read_bytes()
     told = CliRunner().invoke(app, ["report", str(copied.path)])
     assert isinstance(told.exception, InputError)
@@ -246,7 +251,7 @@ def test_only_the_owner_of_a_signature_renews_it(copied: RunFolder, tmp_path: Pa
     assert told.exit_code == 0
     assert "not renewed" in told.output
     assert (copied.path / "manifest.json").read_bytes() == manifest
-    assert not (copied.path / "private").exists()
+    assert (copied.path / "private").exists() == has_own_key
     assert "milder: --seed 7" in (copied.path / "report.html").read_text()
     assert CliRunner().invoke(app, ["report", str(copied.path), "--key", str(key)]).exit_code == 0
     assert "report.html" not in wrong(copied)
