@@ -86,7 +86,8 @@ class Gate:
         """Return the update that may leave, booked. Raise, and note it, where it may not.
 
         Arrays of whole numbers leave as they came (a change of 0), whatever the trainer made of
-        them: nothing of the site's data is in them.
+        them: nothing of the site's data is in them. Names, their order and all types are those of
+        the model that came, since a trainer's own could tell of its data without any noise.
 
         is_change  whether `update` is a difference from `base`, or the weights themselves
         """
@@ -104,7 +105,7 @@ class Gate:
             fixed = {
                 name: _to_zero(value) if is_change else value for name, value in counters.items()
             }
-            return {name: fixed[name] if name in fixed else left[name] for name in update}
+            return {name: fixed[name] if name in fixed else left[name] for name in base}
         except Exception as error:
             if self.home.is_dir():
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
@@ -116,7 +117,7 @@ class Gate:
         if not is_change:
             change = change - _flatten_arrays(base)
         noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-        return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, update)
+        return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, base)
 
     def fail(self, run: str) -> None:
         """Book a task whose trainer failed: that it failed may tell of the data."""
@@ -129,10 +130,10 @@ class Gate:
         for name, value in update.items():
             has_start = not is_change and math.prod(value.shape) > 0
             start = float(_to_exact(base[name]).abs().max()) if has_start else 0.0
-            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
+            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(base[name]):
                 raise PrivacyError(
                     f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
-                    f"expected less, so that it fits into {value.dtype}; nothing was sent"
+                    f"expected less, so that it fits into {base[name].dtype}; nothing was sent"
                 )
 
     def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:

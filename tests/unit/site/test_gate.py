@@ -204,15 +204,31 @@ BAD: dict[str, Callable[[], Shareable]] = {
     "objects": lambda: weights({**trained(), "b": np.array({"row": 1}, object)}),
     "a list": lambda: weights({**trained(), "b": 0.0}),
     "encoded by another": lambda: weights(**{MetaKey.PROCESSED_ALGORITHM: "HE"}),
-    "noise that does not fit": lambda: weights({**trained(), "w": np.zeros((2, 3), np.float16)}),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_it_does_not_know_is_refused_and_not_booked(name: str, home: Path) -> None:
     with pytest.raises(PrivacyError):
-        through(home, BAD[name](), noise=1e6 if "fit" in name else 2.0)
+        through(home, BAD[name]())
     assert SiteBooks(home).releases() == []
+
+
+def test_noise_that_does_not_fit_the_model_that_came_is_refused(home: Path) -> None:
+    half = {**MODEL, "w": np.zeros((2, 3), np.float16)}
+    with pytest.raises(PrivacyError, match="fits into float16"):
+        through(home, weights(), noise=1e6, model=half)
+    assert SiteBooks(home).releases() == []
+
+
+@pytest.mark.parametrize("kind", [DataKind.WEIGHTS, DataKind.WEIGHT_DIFF])
+@pytest.mark.parametrize("odd", [np.float64, np.float16])
+def test_types_and_order_are_those_of_the_model_that_came(odd: type, kind: str, home: Path) -> None:
+    """Without noise, a trainer's own types and order would be a message to the server."""
+    turned = {name: trained()[name].astype(odd) for name in reversed(MODEL)}
+    found = from_shareable(through(home, weights(turned, kind))).data
+    assert list(found) == list(MODEL)
+    assert {name: x.dtype for name, x in found.items()} == {n: x.dtype for n, x in MODEL.items()}
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
