@@ -107,9 +107,32 @@ def running_job(kit: Path) -> str:
     return "none"
 
 
+def await_token() -> threading.Event:
+    """Register until the server answers; set once this site has its token.
+
+    A server listens before it can answer, and FLARE's own client ends with the first refusal.
+    """
+    from nvflare.private.fed.client.fed_client_base import FederatedClientBase
+
+    from securefg.flare.guard.repairs import ask_again
+
+    ask_again()
+    register, registered = FederatedClientBase.client_register, threading.Event()
+
+    def register_and_tell(self: Any, project_name: str, fl_ctx: Any) -> None:
+        register(self, project_name, fl_ctx)
+        if self.token:
+            registered.set()
+
+    FederatedClientBase.client_register = register_and_tell
+    return registered
+
+
 def start(kind: str, kit: Path, orders: Path, answers: Path) -> None:
     """Wait for FLARE's own cell, then obey."""
     from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+    registered = await_token() if kind == "site" else threading.Event()
 
     def work() -> None:
         name = "server" if kind == "server" else kit.name
@@ -118,7 +141,7 @@ def start(kind: str, kit: Path, orders: Path, answers: Path) -> None:
                 time.sleep(0.1)
             core = CoreCell.ALL_CELLS[name]
             forge(core)
-            time.sleep(4.0)  # until it is registered and has its token
+            registered.wait(300.0 if kind == "site" else 4.0)
             obey(type("Held", (), {"core_cell": core}), kit, orders, answers)
         except Exception:
             answers.write_text(traceback.format_exc())
