@@ -39,9 +39,7 @@ def erase(
     from securefg.runs.folder import RunFolder
 
     chosen, left_out = _parse_numbers("--nodes", nodes), _parse_numbers("--clients", clients)
-    found = release_without(
-        RunFolder.open(run), chosen, left_out, show_difference=show_difference
-    )
+    found = release_without(RunFolder.open(run), chosen, left_out, show_difference=show_difference)
     books = found.erasure
     show_line(
         f"Released again without {books.num_nodes} nodes and {books.num_clients} clients: "

@@ -325,9 +325,7 @@ def _deal_remaining(
     return Partition.of("remaining", whole.num_nodes, kept, public)
 
 
-def leave_out_users(
-    graph: Graph, settings: PartitionSettings
-) -> tuple[Graph, PartitionSettings]:
+def leave_out_users(graph: Graph, settings: PartitionSettings) -> tuple[Graph, PartitionSettings]:
     """Return the graph without erased users and the partition of the others, if every node is a
     user by itself. Else return both as they are.
 
