@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from securefg.cli.main import app
-from securefg.data.tabular.drafting import check_tables
 from securefg.data.tabular.prepare import prepared
 from securefg.data.tabular.pseudonyms import (
     TELLS,
@@ -21,7 +20,7 @@ from securefg.data.tabular.pseudonyms import (
     write_pseudonymised,
 )
 from securefg.foundation.errors import DataError
-from securefg.settings.tables import table_settings
+from securefg.settings.tables import TableSettings, table_settings
 
 KEY = bytes(range(32))
 
@@ -93,4 +92,4 @@ def test_pseudonymised_files_are_their_owners_alone(tmp_path: Path) -> None:
     text = "".join(path.read_text() for path in modes if path.is_file())
     assert "ann" not in text
     assert "a@b.c" not in text
-    assert check_tables(tmp_path / "out", table_settings(tmp_path / "out")).settings.ignore == ()
+    assert table_settings(tmp_path / "out") == TableSettings()
