@@ -4,6 +4,8 @@ The baseline of methods whose server is given the graph and the training labels 
 is asked for anything, so nothing leaks, and what clients upload is worth what it adds to this.
 
     Z = sum_i a (1 - a)^i A_hat^i Y,    A_hat = D^-1/2 (A + I) D^-1/2
+
+With `coordinates`, a regression of the known labels on spectral coordinates multiplies the shares.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from securefg.methods.nfedgnn.algorithm import NodeGoal
 from securefg.methods.nfedgnn.messages import Predictions
 from securefg.models.appnp import propagate_hidden
 from securefg.models.gcn import normalized_adjacency
+from securefg.models.graph_coordinates import (
+    multiply_shares,
+    regress_classes,
+    spectral_coordinates,
+)
 from securefg.protocol.codec import Turn
 from securefg.protocol.messages import Message
 from securefg.settings.execution import TrainingSettings
@@ -49,7 +56,8 @@ class Propagator(Server):
         assert info.known_labels is not None
         known = known_rows(info.known_labels, info.num_classes).to(info.device)
         adjacency = normalized_adjacency(info.edge_index, info.num_nodes).to(info.device)
-        self._scores = propagate_hidden(adjacency, known, settings.teleport, settings.steps)
+        scores = propagate_hidden(adjacency, known, settings.teleport, settings.steps)
+        self._scores = sharpen_scores(scores, info, settings) if settings.coordinates else scores
 
     def round(self, number: int) -> Predictions:
         """Release the scores, which follow from the graph and the known labels."""
@@ -61,6 +69,19 @@ class Propagator(Server):
 
     def restore(self, state: State) -> None:
         """Do nothing, because the scores follow from what the server was given."""
+
+
+def sharpen_scores(scores: Tensor, info: PublicInfo, settings: Settings) -> Tensor:
+    """Return the product of propagated shares and those of a regression on coordinates."""
+    assert info.edge_index is not None
+    assert info.known_labels is not None
+    rows = spectral_coordinates(
+        info.edge_index, info.num_nodes, settings.coordinates, settings.teleport
+    )
+    regressed = regress_classes(rows, info.known_labels, info.num_classes)
+    total = scores.sum(1, keepdim=True).clamp_min(LEAST)
+    product = multiply_shares((scores / total).double().cpu(), regressed)
+    return product.to(scores)
 
 
 def known_rows(classes: Tensor, num_classes: int) -> Tensor:

@@ -38,6 +38,11 @@ from securefg.methods.pseudo_sums.settings import Settings
 from securefg.models.appnp import propagate_hidden
 from securefg.models.discriminant import PSEUDO_COUNT, class_scores
 from securefg.models.gcn import normalized_adjacency
+from securefg.models.graph_coordinates import (
+    multiply_shares,
+    regress_classes,
+    spectral_coordinates,
+)
 from securefg.privacy.influence import Fixed, Influence
 from securefg.privacy.releases import PlannedRelease
 from securefg.protocol.bounds import reals
@@ -202,7 +207,8 @@ class Users(Host):
 def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     """Return q, (N, C): propagated labels, sharpened; known labels as they are.
 
-    A node that no label reaches has equal shares.
+    A node that no label reaches has equal shares. With `coordinates`, the geometric mean of
+    propagated shares and those of a regression on spectral coordinates is sharpened.
     """
     assert info.edge_index is not None
     assert info.known_labels is not None
@@ -210,7 +216,13 @@ def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     known = one_hot(info.known_labels.clamp_min(0), info.num_classes).double() * is_known
     adjacency = normalized_adjacency(info.edge_index, info.num_nodes)
     reached = propagate_hidden(adjacency, known.float(), settings.teleport, settings.steps).double()
-    shares = _to_shares(_to_shares(reached) ** settings.sharpness)
+    shares, power = _to_shares(reached), settings.sharpness
+    if settings.coordinates:
+        coordinates = settings.coordinates, settings.teleport
+        rows = spectral_coordinates(info.edge_index, info.num_nodes, *coordinates)
+        regressed = regress_classes(rows, info.known_labels, info.num_classes)
+        shares, power = multiply_shares(shares, regressed), power / 2
+    shares = _to_shares(shares**power)
     return torch.where(is_known, known, shares)
 
 

@@ -22,6 +22,12 @@ class Settings(MethodSettings):
     sharpness: float = Field(
         2.0, ge=1, description="power to which propagated labels are raised before they are used"
     )
+    coordinates: int = Field(
+        0,
+        ge=0,
+        description="so many spectral coordinates of the graph, on which a regression of the known "
+        "labels multiplies the propagated shares; 0: propagation alone",
+    )
     feature_weight: float = Field(
         3.0, ge=0, description="weight of the class scores of a user's features in its prediction"
     )

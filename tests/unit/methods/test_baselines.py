@@ -194,13 +194,15 @@ def test_perceptrons_want_one_node_per_client(method: str, tmp_path: Path) -> No
         finished(samples(tmp_path, method, "partition={name: shares, shares: [0.5, 0.5]}"))
 
 
-def test_known_labels_are_spread_and_nobody_is_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("coordinates", [0, 8])
+def test_known_labels_are_spread_and_nobody_is_asked(coordinates: int, tmp_path: Path) -> None:
     graph = {"num_nodes": 200, "degree": 10, "graph_signal": 3, "mu": 0, "train_share": 0.2}
     run = finished(
         samples(
             tmp_path,
             "label_propagation",
             f"data.csbm={ {'task': 'dnc', **graph} }",
+            f"method.coordinates={coordinates}",
             "training.rounds=1",
         )
     )

@@ -136,9 +136,10 @@ def test_two_rounds_share_the_budget(later: str, tmp_path: Path) -> None:
     assert summary.epsilon["features"].epsilon == pytest.approx(4, rel=1e-3)
 
 
-def test_pseudo_labels_keep_known_labels_and_sum_to_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("coordinates", [0, 8])
+def test_pseudo_labels_keep_known_labels_and_sum_to_one(coordinates: int, tmp_path: Path) -> None:
     info = prepare(config(tmp_path)).public
-    shares = pseudo_labels(info, Settings())
+    shares = pseudo_labels(info, Settings(coordinates=coordinates))
     assert torch.allclose(shares.sum(1), torch.ones(len(shares), dtype=torch.float64))
     assert info.known_labels is not None
     known = info.known_labels >= 0
