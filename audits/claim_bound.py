@@ -13,7 +13,7 @@ from audits.games.base import BinaryGame, Game
 from audits.truth import Truth
 from securefg.privacy.defence import Defence, NoisyUpload
 from securefg.protocol.meanings import Answers
-from securefg.runs.epsilons import ANSWERS, AT_HOME
+from securefg.runs.epsilons import ANSWERS, AT_HOME, EARLIER
 from securefg.settings.privacy import Unit
 
 UNITS: tuple[Unit, ...] = ("client", "row", "node", "edge", "features")
@@ -51,7 +51,7 @@ def bound_of_claims(truth: Truth, attack: AnyAttack, game: Game) -> float | None
     claim = None if unit is None else truth.folder.summary().epsilon.get(unit)
     if claim is None or not isinstance(game, BinaryGame) or _reads_answers(attack):
         return None
-    beside = set(claim.not_covered) - {ANSWERS, AT_HOME}
+    beside = set(claim.not_covered) - {ANSWERS, AT_HOME, EARLIER}
     if claim.epsilon is None or not claim.private or claim.given or beside:
         return None
     if not all(_is_gaussian(rule) for rule in rules):

@@ -20,33 +20,51 @@ Agreed = Annotated[
 
 
 @app.command("check")
-def check(folder: Folder, settings: Settings = None, schema: Agreed = None) -> None:
-    """Say what was found and what would be done; every fault with its line."""
+def check(
+    folder: Folder,
+    settings: Settings = None,
+    schema: Agreed = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a tables.yaml that decides the faults."),
+    ] = None,
+) -> None:
+    """Say what was found and what would be done; every fault with its line, all of them at once."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from securefg.cli.common import print_complaint
-    from securefg.data.tabular.prepare import describe_prepared, prepared
+    from securefg.data.tabular.drafting import check_tables, settings_text, write_settings
+    from securefg.data.tabular.prepare import describe_prepared
     from securefg.data.tabular.schema import read_schema
-    from securefg.data.tabular.text_table import group_faults
     from securefg.settings.tables import table_settings
 
     agreed = None if schema is None else read_schema(schema)
-    made = prepared(folder, table_settings(folder, settings), agreed)
-    table = Table("", "found", "what is done", box=None, pad_edge=False)
-    for row in describe_prepared(made):
-        table.add_row(*map(escape, row))
-    Console().print(table)
-    for line in group_faults(made.faults)[:MOST_FAULTS]:
+    given = table_settings(folder, settings)
+    checked = check_tables(folder, given, agreed)
+    if checked.made is not None:
+        table = Table("", "found", "what is done", box=None, pad_edge=False)
+        for row in describe_prepared(checked.made):
+            table.add_row(*map(escape, row))
+        Console().print(table)
+    for line in checked.lines[:MOST_FAULTS]:
         print_complaint(line)
-    if len(made.faults) > MOST_FAULTS:
-        print_complaint(f"{len(made.faults)} faults in all")
-    if made.faults:
+    if len(checked.lines) > MOST_FAULTS:
+        print_complaint(f"{len(checked.lines)} lines of faults in all")
+    if draft is not None:
+        write_settings(checked.settings, draft)
+    if checked.lines and checked.settings != given:
+        typer.echo(DRAFTED)
+        typer.echo(settings_text(checked.settings), nl=False)
+    if checked.lines and checked.left:
+        print_complaint(f"{checked.left} faults that this file does not decide are yours to decide")
+    if checked.lines:
         raise typer.Exit(2)
 
 
-MOST_FAULTS = 40
+MOST_FAULTS = 100
+DRAFTED = "\nA tables.yaml that decides them (read every line; the table above is made with it):\n"
 
 
 @app.command("prepare")

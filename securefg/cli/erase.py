@@ -26,13 +26,20 @@ def erase(
     clients: Annotated[
         str, typer.Option(metavar="3", help="Clients of this run that take no part any more.")
     ] = "",
+    show_difference: Annotated[
+        bool,
+        typer.Option(
+            "--show-difference",
+            help="Release again although no noise hides the difference, the data of the erased.",
+        ),
+    ] = False,
 ) -> None:
     """Release again without nodes or clients, in a full new session; book all releases."""
     from securefg.runs.erasure import release_without
     from securefg.runs.folder import RunFolder
 
     chosen, left_out = _parse_numbers("--nodes", nodes), _parse_numbers("--clients", clients)
-    found = release_without(RunFolder.open(run), chosen, left_out)
+    found = release_without(RunFolder.open(run), chosen, left_out, show_difference=show_difference)
     books = found.erasure
     show_line(
         f"Released again without {books.num_nodes} nodes and {books.num_clients} clients: "

@@ -325,6 +325,23 @@ def _deal_remaining(
     return Partition.of("remaining", whole.num_nodes, kept, public)
 
 
+def leave_out_users(graph: Graph, settings: PartitionSettings) -> tuple[Graph, PartitionSettings]:
+    """Return the graph without erased users and the partition of the others, if every node is a
+    user by itself. Else return both as they are.
+
+    The server may have the graph. It must not get the links and labels of the erased again.
+    """
+    if not (isinstance(settings, RemainingSettings) and settings.inner.name == "one_node"):
+        return graph, settings
+    gone = (*settings.without_nodes, *settings.without_clients)
+    _check_erased("without_clients", gone, graph.num_nodes)
+    kept = torch.ones(graph.num_nodes, dtype=torch.bool)
+    kept[list(gone)] = False
+    if not bool(kept.any()):
+        raise ConfigError("partition.without_clients: found all clients; expected some that stay")
+    return graph.subgraph(kept.nonzero().flatten()), settings.inner
+
+
 def _check_erased(key: str, numbers: tuple[int, ...], total: int) -> None:
     strange = [number for number in numbers if not 0 <= number < total]
     if strange:

@@ -31,6 +31,9 @@ from securefg.foundation.ranks import average_ranks
 from securefg.protocol.messages import Message
 
 MANY_CLIENTS = 500
+MOST_COUNTS = 4_000_000
+"""From so many clients on, counts by class are made at the end of a run alone, up to this number of
+counts over all clients."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class LocalScore:
 
     train_count  by how much the training loss counts in the pool: 0 where the client trains nothing
     extra        a method's own scores, by name
-    val_confusion, test_confusion  counts by true and predicted class, row by row; None where there
-                 are many clients; no deployed site tells them
+    val_confusion, test_confusion  counts by true and predicted class, row by row; None in a run of
+                 many clients before its end; no deployed site tells them
     val_ranks, test_ranks  ROC AUC and average precision, where a client has nodes of two classes
     val_precision, test_precision  average precision as a deployed site tells it, in coarse steps
     alerts       of two classes, how the second's nodes are ranked; no deployed site tells it
@@ -168,10 +171,13 @@ def score_locally(client: int, logits: Tensor, labels: Tensor, split: Split) -> 
 
 @torch.no_grad()
 def score_clients(
-    clients: list[int], logits: Tensor, labels: Tensor, split: Split
+    clients: list[int], logits: Tensor, labels: Tensor, split: Split, *, at_end: bool = False
 ) -> list[LocalScore]:
     """Return scores of many clients at once: logits (n, S, C), labels (-1: none) and masks (n,
-    S)."""
+    S).
+
+    at_end  whether the run is over, so that counts by class may take their time
+    """
     logits, labels, split = logits.cpu(), labels.cpu(), split.to("cpu")
     losses = cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-1)
     correct = logits.argmax(-1) == labels
@@ -182,7 +188,8 @@ def score_clients(
     columns = [*means, hits[0], counts[1], hits[1], counts[2], counts[0]]
     rows = zip(clients, *(column.tolist() for column in columns), strict=True)
     scores = [LocalScore(*row) for row in rows]
-    if len(scores) > MANY_CLIENTS:
+    numbers = len(scores) * logits.shape[2] ** 2
+    if len(scores) > MANY_CLIENTS and not (at_end and numbers <= MOST_COUNTS):
         return scores
     confusions = (_client_confusions(logits, labels, mask) for mask in (split.val, split.test))
     return [

@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,13 +20,16 @@ from typing import Final
 from securefg.foundation.errors import RunFolderError
 
 LOCK: Final = ".lock"
+PAUSE_SECONDS: Final = 0.05
 _held: dict[tuple[int, int], int] = {}
 """The thread that holds a lock of this process, by the lock file's device and inode."""
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[None]:
+def owned(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold a folder for this thread. Raise RunFolderError if somebody else does.
+
+    patience  for how many seconds to wait until somebody else has ended
 
     The same thread may ask again. The file stays when the lock ends: to remove it would let two
     processes lock two files of one name. A lock moves with its folder when that is renamed.
@@ -37,7 +41,7 @@ def owned(folder: Path) -> Iterator[None]:
         if _held.get(key) == threading.get_ident():
             yield
             return
-        _take_lock(handle, folder)
+        _take_lock(handle, folder, patience)
         require_plain(folder, written=True)
         _held[key] = threading.get_ident()
         try:
@@ -102,17 +106,26 @@ def _link_error(path: Path) -> RunFolderError:
     return RunFolderError(f"{path} is a link; a run's folder has none: remove it")
 
 
-def _take_lock(handle: int, folder: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+def _take_lock(handle: int, folder: Path, patience: float) -> None:
+    end = time.monotonic() + patience
+    while not (is_ours := _try_lock(handle)) and time.monotonic() < end:
+        time.sleep(PAUSE_SECONDS)
+    if not is_ours:
         holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
         who = f"process {holder}" if holder.isdecimal() else "another process"
-        raise RunFolderError(f"{folder} is in use by {who}; wait until it has ended") from None
+        raise RunFolderError(f"{folder} is in use by {who}; wait until it has ended")
     if not _is_current(handle, folder):
         raise RunFolderError(f"{folder} was replaced by another process in this moment; try again")
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_current(handle: int, folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import yaml
 
@@ -19,6 +20,9 @@ from securefg.reports.results import Results, read_results
 from securefg.reports.run_figures import draw_curves, partition_section
 from securefg.reports.templating import render_page
 from securefg.runs.folder import RunFolder
+
+MOMENT_SECONDS: Final = 10.0
+"""For how long a page waits for a command that only looks whether the run has finished."""
 
 
 def _repeat_words(results: Results) -> str:
@@ -55,7 +59,7 @@ def build_report(folder: RunFolder) -> Path:
     The same folder gives the same bytes. Raises `RunFolderError` where the run has not finished.
     """
     path = folder.path / "report.html"
-    with owned(folder.path):
+    with owned(folder.path, MOMENT_SECONDS):
         write_atomically(path, render_results(read_results(folder), answer_of(folder.path)))
     return path
 

@@ -12,7 +12,7 @@ from securefg.data.canaries import Canaries, draw_canaries, with_canaries
 from securefg.data.datasets import load
 from securefg.data.graph import Graph
 from securefg.data.partition import Partition, most_holders
-from securefg.data.partitions import draw_partition
+from securefg.data.partitions import draw_partition, leave_out_users
 from securefg.data.shard import Shard, save_shards, shards, union_graph
 from securefg.data.splits import check_split, with_label_noise
 from securefg.data.statistics import PartitionStatistics, statistics
@@ -77,11 +77,12 @@ def prepare(config: RunConfig) -> Experiment:
         config.data.label_noise,
         numpy_stream(config.seed, "label noise"),
     )
+    graph, scheme = leave_out_users(graph, config.partition)
     canaries = None
     if config.audit.canaries:
         canaries = draw_canaries(graph, config.audit, config.seed)
         graph = with_canaries(graph, canaries)
-    drawn = draw_partition(graph, config.partition, config.seed)
+    drawn = draw_partition(graph, scheme, config.seed)
     union = union_graph(graph, drawn)
     check_split(union, config.training)
     partition = _merge_clients(drawn) if config.centralised else drawn

@@ -21,6 +21,7 @@ from securefg.runs.assembly import Setup, with_truth
 from securefg.runs.rare_classes import uncovered_choices
 from securefg.runs.summary import SEEDED, ClaimedEpsilon, LinkEpsilon
 from securefg.settings.config import RunConfig
+from securefg.settings.partition import REMAINING
 from securefg.settings.privacy import Unit
 
 VALIDATION = "validation labels, by which the kept round is chosen"
@@ -29,6 +30,10 @@ ANSWERS = "answers for nodes, which are shown to others and computed from people
 FROM_EDGES = (
     "{} that were computed from edges: one edge moves the rows of both its ends, and a node moves "
     "its neighbours' rows"
+)
+EARLIER = (
+    "earlier releases of the same data, from which somebody was erased since: erasure.json has the "
+    "epsilon of all releases together"
 )
 AT_HOME = "answers for nodes, which stay at home by the method's declaration"
 
@@ -107,6 +112,7 @@ def not_covered(experiment: Setup) -> tuple[str, ...]:
             for release in _planned_releases(experiment)
             if release.node.left_out
         ),
+        *([EARLIER] if experiment.config.partition.name == REMAINING else []),
         *uncovered_choices(experiment.config),
         *_learnt_from_tables(experiment.config),
     )

@@ -2,10 +2,13 @@
 
 A release cannot be taken back. What can be done is a new release from what is left: a full new
 session with new masks and new noise, for which every client sends its whole message again. Nobody
-sends a difference, which would be the erased person's own data under little or no noise.
+sends a difference, which would be the erased person's own data under little or no noise. Both
+releases still have a difference, which anybody can compute. A run whose noise promises nothing is
+therefore refused.
 
 Everybody who is in both releases pays for both, and the ledgers are composed. The erased are in the
-earlier releases alone, so their claim stays what it was.
+earlier releases alone, so their claim stays what it was. The books begin before the new run sends
+anything: a run that was interrupted follows the earlier ones too.
 """
 
 from __future__ import annotations
@@ -14,26 +17,30 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pydantic import NonNegativeFloat, ValidationError
+import torch
+from pydantic import Field, NonNegativeFloat, ValidationError
 
 from securefg.data.partition import Partition
 from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.foundation.files import PRIVATE, write_json
 from securefg.foundation.json_text import read_bounded
+from securefg.foundation.lock import owned
 from securefg.foundation.settings import Settings
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, read_ledger
 from securefg.runs import runner
+from securefg.runs.execution import Outcome
 from securefg.runs.folder import RunFolder
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig, parse_config
+from securefg.settings.partition import REMAINING
 from securefg.settings.privacy import Unit
 
 FILE: Final = "erasure.json"
-REMAINING: Final = "remaining"
 
 
 class Together(Settings):
@@ -52,14 +59,15 @@ class Together(Settings):
 class Erasure(Settings):
     """A re-release: which runs it follows, how much was taken out, and what all of them cost.
 
-    after  folders of the earlier runs, the first one first
+    after    folders of the earlier runs, the first one first
+    epsilon  empty until the run has finished
     """
 
     after: tuple[str, ...]
     num_nodes: int
     num_clients: int
     delta: float
-    epsilon: dict[Unit, Together]
+    epsilon: dict[Unit, Together] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,30 +83,61 @@ def release_without(
     nodes: Sequence[int],
     clients: Sequence[int],
     observer: Observer | None = None,
+    show_difference: bool = False,
 ) -> Rerelease:
     """Run again without nodes or clients, and book the cost of all releases together.
 
-    clients  numbers of this run's clients
+    A run that was interrupted is taken up.
+
+    clients          numbers of this run's clients
+    show_difference  whether a run may be released again although no noise hides the difference
     """
     if not folder.finished:
         raise RunFolderError(
             f"{folder.path}: found a run that has not finished; expected a release"
         )
-    config = _config_without(folder, nodes, clients)
-    earlier = _earlier_releases(folder)
-    outcome = runner.start(config, observer)
-    partition = Partition.load(folder.path / "partition.safetensors")
-    left = Partition.load(outcome.folder.path / "partition.safetensors")
-    erasure = Erasure(
-        after=tuple(str(one.path.resolve()) for one in earlier),
-        num_nodes=len(set(nodes)),
-        num_clients=partition.num_clients - left.num_clients,
-        delta=config.privacy.delta,
-        epsilon=_compose_all(earlier, outcome.folder, config.privacy.delta),
-    )
-    path = outcome.folder.path / FILE
-    write_json(path, erasure.model_dump(mode="json"), mode=PRIVATE)
-    return Rerelease(outcome.folder, erasure)
+    if not show_difference:
+        _require_noise(folder)
+    config, counts = _config_without(folder, nodes, clients)
+    with owned(folder.path):
+        earlier = _earlier_releases(folder)
+        after = tuple(str(one.path.resolve()) for one in earlier)
+        planned = Erasure(after=after, delta=config.privacy.delta, **counts)
+        new = _run_or_resume(config, planned, folder, observer)
+    epsilon = _compose_all(earlier, new, config.privacy.delta)
+    erasure = planned.model_copy(update={"epsilon": epsilon})
+    _write_books(new.path, erasure)
+    return Rerelease(new, erasure)
+
+
+def _run_or_resume(
+    config: RunConfig, planned: Erasure, folder: RunFolder, observer: Observer | None
+) -> RunFolder:
+    """Return the new run once it has finished. Its books begin with it."""
+    path = RunFolder.path_of(config)
+    _refuse_branches(folder, path)
+    if not path.exists():
+        outcome = runner.start(config, observer, beside=partial(_write_books, erasure=planned))
+        return _require_end(outcome)
+    begun = RunFolder.open(path)
+    books = read_erasure(path)
+    if books is None or books.model_copy(update={"epsilon": {}}) != planned:
+        raise RunFolderError(f"{path}: found a run with other books; expected none, or this one's")
+    if books.epsilon:
+        raise RunFolderError(f"{path}: found this release, finished and booked; expected none")
+    return begun if begun.finished else _require_end(runner.resume(begun, observer))
+
+
+def _require_end(outcome: Outcome) -> RunFolder:
+    if outcome.summary is None:
+        raise RunFolderError(
+            f"{outcome.folder.path}: the run was interrupted. The same command goes on with it"
+        )
+    return outcome.folder
+
+
+def _write_books(path: Path, erasure: Erasure) -> None:
+    write_json(path / FILE, erasure.model_dump(mode="json"), mode=PRIVATE)
 
 
 def read_erasure(path: Path) -> Erasure | None:
@@ -111,7 +150,35 @@ def read_erasure(path: Path) -> Erasure | None:
         raise RunFolderError(f"{path / FILE}: found no books of a re-release: {error}") from error
 
 
-def _config_without(folder: RunFolder, nodes: Sequence[int], clients: Sequence[int]) -> RunConfig:
+def _require_noise(folder: RunFolder) -> None:
+    """Raise if nobody's claim is finite. Masks alone hide a sum's parts, and two sums whose parts
+    differ by one person give that person's part away."""
+    claims = folder.summary().epsilon.values()
+    if not any(claim.private and claim.epsilon for claim in claims):
+        raise ConfigError(
+            f"{folder.path}: found no noise that protects anybody; expected a finite epsilon. The "
+            "difference of both releases would be the data of the erased, also under masks. "
+            "--show-difference releases again all the same"
+        )
+
+
+def _refuse_branches(folder: RunFolder, new: Path) -> None:
+    """Raise if another release follows this one. The books of two branches would not know each
+    other, and who is in both would pay more than any of them says."""
+    for path in sorted(folder.path.parent.glob(f"*/{FILE}")):
+        books = read_erasure(path.parent)
+        names = [] if books is None else [Path(one).name for one in books.after]
+        if folder.path.resolve().name in names and path.parent.resolve() != new.resolve():
+            raise RunFolderError(
+                f"{folder.path}: found a later release, {path.parent}; expected the newest one. "
+                "Erase from that one, so that the books hold all releases"
+            )
+
+
+def _config_without(
+    folder: RunFolder, nodes: Sequence[int], clients: Sequence[int]
+) -> tuple[RunConfig, dict[str, int]]:
+    """Return the config of the new run, and how many nodes and clients it leaves out."""
     if not nodes and not clients:
         raise ConfigError("erase: found nothing to erase; expected --nodes or --clients")
     config = folder.config()
@@ -129,26 +196,56 @@ def _config_without(folder: RunFolder, nodes: Sequence[int], clients: Sequence[i
         raise ConfigError(
             f"--clients: found {absent[0]}; expected clients from 0 to {held.num_clients - 1}"
         )
+    if config.centralised and clients:
+        raise ConfigError("--clients: found a run with all data in one place; expected --nodes")
     tree = config.model_dump(mode="json")
     before = tree["partition"]
     if config.partition.name != REMAINING:
         before = {"name": REMAINING, "of": {**before, "name": config.partition.name}}
+    emptied = _clients_emptied_by(held, nodes)
+    left_out = sorted({*clients, *emptied})
+    # A user's node has the user's number, which changes with every erasure.
+    are_users = before["of"]["name"] == "one_node"
     gone = set(before.get("without_clients", ()))
     whole = held.num_clients + len(gone)
     old_numbers = [number for number in range(whole) if number not in gone]
+    without = () if are_users else nodes
     tree["partition"] = {
         **before,
-        "without_nodes": sorted({*before.get("without_nodes", ()), *nodes}),
-        "without_clients": sorted({*gone, *(old_numbers[number] for number in clients)}),
+        "without_nodes": sorted({*before.get("without_nodes", ()), *without}),
+        "without_clients": sorted({*gone, *(old_numbers[number] for number in left_out)}),
     }
-    return parse_config(tree)
+    num_nodes = len(left_out) if are_users else len(set(nodes))
+    return parse_config(tree), {"num_nodes": num_nodes, "num_clients": len(left_out)}
+
+
+def _clients_emptied_by(held: Partition, nodes: Sequence[int]) -> list[int]:
+    """Return the clients that hold no other nodes than these."""
+    gone = torch.isin(held.nodes, torch.tensor(list(nodes), dtype=torch.int64))
+    left = torch.cat([torch.zeros(1, dtype=torch.int64), (~gone).cumsum(0)])[held.offsets]
+    emptied: list[int] = (left.diff() == 0).nonzero().flatten().tolist()
+    return emptied
 
 
 def _earlier_releases(folder: RunFolder) -> list[RunFolder]:
     """Return the releases that a new one follows: this run, and those that it followed."""
     books = read_erasure(folder.path)
+    if books is None and folder.config().partition.name == REMAINING:
+        raise RunFolderError(
+            f"{folder.path}: found a release after an erasure without {FILE}; expected the books "
+            "of the earlier releases beside it"
+        )
     before = () if books is None else books.after
-    return [*(RunFolder.open(Path(path)) for path in before), folder]
+    return [*(_open_earlier(Path(path), folder) for path in before), folder]
+
+
+def _open_earlier(path: Path, folder: RunFolder) -> RunFolder:
+    """Return an earlier release, where it was or beside this one. Its folder is named by its
+    config's hash."""
+    found = RunFolder.open(path if path.exists() else folder.path.parent / path.name)
+    if not path.name.endswith(f"-{found.config().hash}"):
+        raise RunFolderError(f"{found.path}: found another run; expected {path.name}")
+    return found
 
 
 def _compose_all(

@@ -66,8 +66,8 @@ class RunFolder:
         It is made under another name, filled, and renamed: it is there whole or not at all. It is
         locked before anybody can see it. `held` keeps the lock beyond this call.
         """
-        name = f"{config.name}-s{config.seed}-{config.hash}"
-        path = config.output.root / name
+        path = cls.path_of(config)
+        name = path.name
         if path.exists() and not fresh:
             raise RunFolderError(f"{path} exists: {cls(path).advice}")
         replaces = path.exists()
@@ -89,6 +89,11 @@ class RunFolder:
             sync_path(config.output.root)
         clear_torn(config.output.root, name)
         return cls(path)
+
+    @staticmethod
+    def path_of(config: RunConfig) -> Path:
+        """Return where a config's run lies, by its name, seed and hash."""
+        return config.output.root / f"{config.name}-s{config.seed}-{config.hash}"
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -35,8 +35,12 @@ def start(
     observer: Observer | None = None,
     fresh: bool = False,
     elsewhere: Execute | None = None,
+    beside: Callable[[Path], None] | None = None,
 ) -> Outcome:
-    """Run a config from its first round. Nothing is written before all input was found good."""
+    """Run a config from its first round. Nothing is written before all input was found good.
+
+    beside  writes further files of the new folder, before anything is sent
+    """
     _require_known_engine(config, elsewhere)
     experiment = prepare(config)
 
@@ -45,6 +49,8 @@ def start(
         statistics = experiment.statistics.model_dump(mode="json")
         write_json(path / "partition.json", statistics, mode=PRIVATE)
         write_fingerprints(path, experiment)
+        if beside is not None:
+            beside(path)
 
     with ExitStack() as held:
         folder = RunFolder.create(config, fill, fresh, held)

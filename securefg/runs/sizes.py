@@ -11,7 +11,7 @@ import torch
 
 from securefg.data.datasets import load
 from securefg.data.partition import most_holders
-from securefg.data.partitions import draw_partition
+from securefg.data.partitions import draw_partition, leave_out_users
 from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.methods.base import asked_at_once, population_of
@@ -125,8 +125,8 @@ def _known_sizes(config: RunConfig, clients: int | None) -> Sized:
     if config.data.folder is None:
         info = published_sizes(config, clients)
         return Sized(config, info, _training_size(config, info))
-    graph = load(config.data, config.seed)
-    partition = draw_partition(graph, config.partition, config.seed)
+    graph, scheme = leave_out_users(load(config.data, config.seed), config.partition)
+    partition = draw_partition(graph, scheme, config.seed)
     node_holders, edge_holders = most_holders(graph, partition)
     info = PublicInfo(
         num_nodes=graph.num_nodes,

@@ -12,6 +12,8 @@ from securefg.foundation.settings import Settings
 from securefg.settings.data import Share
 
 GROUP: Final = "securefg.partitions"
+REMAINING: Final = "remaining"
+"""The scheme of a release after an erasure."""
 
 
 class PartitionSettings(Settings):
@@ -163,7 +165,7 @@ class RemainingSettings(PartitionSettings):
     @classmethod
     def _read_inner(cls, value: dict[str, Any]) -> dict[str, Any]:
         name = value.get("name")
-        if not isinstance(name, str) or name == "remaining":
+        if not isinstance(name, str) or name == REMAINING:
             raise ValueError(f"found {name!r} as its name; expected the name of another partition")
         return {"name": name, **partition_settings(name).model_validate(value).model_dump()}
 

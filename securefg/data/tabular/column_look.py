@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cached_property
 
@@ -17,6 +17,12 @@ _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 _WORDS = re.compile(r"[^\W\d_]+")
 
 
+def yaml_name(name: str) -> str:
+    """Return a name as YAML has it, with quotes if it needs them."""
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _YAML_WORDS
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
+
+
 class Look:
     """A column's values as the rules look at them."""
 
@@ -25,11 +31,15 @@ class Look:
         self._found, self._holders = values, holders
         self.values = [value for value in values if value is not None]
 
+    def without(self, words: set[str]) -> Look:
+        """Return the look at the column in which these words are gaps."""
+        values = [None if value in words else value for value in self._found]
+        return Look(self.name, values, self.settings, self._holders)
+
     @cached_property
     def key(self) -> str:
         """The column's name as YAML has it."""
-        is_plain = _PLAIN.fullmatch(self.name) and self.name.lower() not in _YAML_WORDS
-        return self.name if is_plain else json.dumps(self.name, ensure_ascii=False)
+        return yaml_name(self.name)
 
     @property
     def ignore(self) -> str:
@@ -56,6 +66,17 @@ class Look:
     @cached_property
     def records(self) -> Counter[str]:
         return count_records(self._found, self._holders)
+
+    @cached_property
+    def parts(self) -> list[list[str]]:
+        """The values of each organisation."""
+        if not any(self._holders):
+            return [self.values]
+        parts: dict[str, list[str]] = defaultdict(list)
+        for value, names in zip(self._found, self._holders, strict=True):
+            for name in set(names) if value is not None else ():
+                parts[name].append(str(value))
+        return list(parts.values())
 
     @cached_property
     def filled(self) -> Counter[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from securefg.data.tabular import dates
 from securefg.data.tabular.column_look import Look
-from securefg.data.tabular.encoding import COMMA_NUMBER, Texts, as_number, as_numbers
+from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, Texts, as_number, as_numbers
+from securefg.data.tabular.faults import Fix
 from securefg.data.tabular.schema import LARGEST, Holders
 from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
@@ -26,6 +27,8 @@ NEAR_UNIQUE = 0.5
 FEW = 20
 """Fewer values than these are near-unique by chance."""
 SOME = 0.02
+MOST_WORDS = 5
+"""So many different words beside numbers or dates may be words for a gap."""
 
 _POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.A)
 _COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.A)
@@ -49,21 +52,18 @@ _TELLING = re.compile(
     "|street|strasse|straße|(konto)?inhaber|holder|owner|contact|spouse|beneficiary"
 )
 _CODED = re.compile("ids?|codes?|kennung|plz|zip|zipcode|postal|postcode|mcc|blz|bic")
-GAPS = {"n/a", "na", "n.a.", "n.a", "#n/a", "#na", "nan", "nat", "<na>", "null", "(null)", "none"}
-GAPS |= {"nil", "-", "--", "---", "\u2013", ".", "..", "?", "missing", "unknown", "unbekannt"}
-GAPS |= {"k.a.", "k. a.", "tbd", "empty", "leer", "not available", "not applicable"}
-"""Words for a missing value, in lower case."""
 _UNIX = (946_684_800, 2_208_988_800)
 """2000 and 2040 in seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Danger:
-    """A column, what is dangerous about it, and what to write into tables.yaml."""
+    """A column, what is dangerous about it, what to write into tables.yaml, and the safe choice."""
 
     column: str
     found: str
     advice: str
+    fix: Fix | None
 
 
 def find_dangers(
@@ -74,9 +74,20 @@ def find_dangers(
         if name in (*settings.date, *settings.bins, *settings.range, *settings.values):
             continue
         look = Look(name, values, settings, holders)
+        gaps = _find_gaps(look)
+        if gaps is not None:
+            yield Danger(name, *gaps[:2], gaps[2] if len(gaps) > 2 else None)
+            look = look.without(gap_words(look))
         found = next((text for rule in _RULES if (text := rule(look))), None)
         if found is not None and look.values:
-            yield Danger(name, *found)
+            yield _judge_column(look, found)
+
+
+def _judge_column(look: Look, found: Found) -> Danger:
+    """Return the danger with the rule's fix. A column without a fix is best left out."""
+    assert found is not None
+    fix = found[2] if len(found) > 2 else Fix({"ignore": [look.name]})
+    return Danger(look.name, found[0], found[1], fix)
 
 
 def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
@@ -84,7 +95,7 @@ def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
     for name, values in columns.items():
         is_value = dates.DATE.fullmatch(name) or _ADDRESS.fullmatch(name) or as_numbers([name])
         if is_value is not None or name in values or FORMULA.fullmatch(name):
-            yield Danger(name, "no name of a column", "a first line with the columns' names")
+            yield Danger(name, "no name of a column", "a first line with the columns' names", None)
 
 
 def twin_names(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
@@ -94,16 +105,19 @@ def twin_names(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
         other = first.setdefault("".join(name.casefold().split()), name)
         if other != name:
             look = Look(name, columns[name], TableSettings(), ())
-            yield Danger(name, f"a name like that of {shown(other)}", look.ignore)
+            twin = f"a name like that of {shown(other)}"
+            yield Danger(name, twin, look.ignore, Fix({"ignore": [name]}))
 
 
 def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | None:
     """Return what is dangerous about a column whose values would be shared as names."""
-    found = _find_names(Look(name, values, settings, ()))
-    return None if found is None else Danger(name, *found)
+    look = Look(name, values, settings, ())
+    found = _find_names(look)
+    return None if found is None else _judge_column(look, found)
 
 
-Found = tuple[str, str] | None
+Found = tuple[str, str] | tuple[str, str, Fix] | None
+"""What a rule met, the advice, and the change of tables.yaml unless the column is left out."""
 
 
 def _find_formulas(look: Look) -> Found:
@@ -151,6 +165,8 @@ def _find_thousands(look: Look) -> Found:
         has_many = look.share(lambda v: v.count(".") > 1) > 0
         found = "points between thousands" if has_many else "points before three digits: thousands?"
         advice = '`decimal: ","`' if look.settings.decimal == "." else "numbers without them"
+        if has_many and look.settings.decimal == ".":
+            return found, advice, Fix({"decimal": ","})
         return found, advice if has_many else f"{advice} if so, or {look.range} if decimals follow"
     if look.settings.decimal == "," or look.share(_COMMAS.fullmatch) < MOST:
         return None
@@ -167,9 +183,15 @@ def _is_grouped(value: str) -> bool:
 def _decimal_commas(look: Look) -> Found:
     if look.settings.decimal == "," or look.is_number or look.is_declared:
         return None
-    if look.share(COMMA_NUMBER.fullmatch) >= MOST and look.share(lambda v: "," in v) > 0:
-        return "numbers with a decimal comma", '`decimal: ","`'
+    has_commas = look.share(lambda v: "," in v and COMMA_NUMBER.fullmatch(v)) > 0
+    if has_commas and look.share(_is_any_number) >= MOST:
+        return "numbers with a decimal comma", '`decimal: ","`', Fix({"decimal": ","})
     return None
+
+
+def _is_any_number(value: str) -> bool:
+    """A number with a decimal point or with a decimal comma: banks write them differently."""
+    return COMMA_NUMBER.fullmatch(value) is not None or as_numbers([value]) is not None
 
 
 def _find_dates(look: Look) -> Found:
@@ -177,20 +199,41 @@ def _find_dates(look: Look) -> Found:
     share = look.share(dates.DATE.fullmatch)
     if share >= SOME and not look.is_number:
         advice = f"{dates.format_advice(look.key, matches)}, or {look.ignore}"
+        rule = _date_fix(look, matches)
         if share == 1:
-            return "dates", advice
-        odd = next(value for value in look.counts if not dates.DATE.fullmatch(value))
-        return f"dates beside {shown(odd, 30)}", f"{_missing_advice(look, {odd})} with {advice}"
+            return "dates", advice, rule
+        odd = [value for value in look.counts if not dates.DATE.fullmatch(value)]
+        if any(map(_has_digits, odd)) or len(odd) > MOST_WORDS:
+            advice = f"one spelling for all dates, or {look.ignore}"
+            return f"dates beside {shown(odd[0], 30)}", advice
+        words = Fix({**rule.settings, "missing": odd}) if "date" in rule.settings else rule
+        advice = f"{_missing_advice(look, set(odd))} with {advice}"
+        return f"dates beside {shown(odd[0], 30)}", advice, words
     if look.share(dates.MONTH_OR_QUARTER.fullmatch) >= MOST and not look.is_number:
         forms = dates.fitting_formats(look.counts)
-        rule = f"{dates.date_rule(look.key, forms[0])}, " if forms else ""
-        return "months or quarters", f"{rule}{_values_advice(look)}, or {look.ignore}"
+        rule_text = f"{dates.date_rule(look.key, forms[0])}, " if forms else ""
+        advice = f"{rule_text}{_values_advice(look)}, or {look.ignore}"
+        return "months or quarters", advice, _date_fix(look, look.counts)
     return _dates_as_numbers(look)
+
+
+def _has_digits(value: str) -> bool:
+    return any(character.isdigit() for character in value)
+
+
+def _date_fix(look: Look, values: Iterable[str]) -> Fix:
+    """Read the dates if one format alone fits them. Leave the column out otherwise."""
+    forms = dates.fitting_formats(values)
+    if not forms or (len(forms) > 1 and forms[0] is not None):
+        return Fix({"ignore": [look.name]})
+    return Fix({"date": {look.name: dates.rule_settings(forms[0])}})
 
 
 def _dates_as_numbers(look: Look) -> Found:
     if look.share(dates.COMPACT.fullmatch) >= MOST and len(look.counts) > 2:
-        return "dates without separators", f"{dates.date_rule(look.key, '%Y%m%d')}, or `range`"
+        rule = Fix({"date": {look.name: dates.rule_settings("%Y%m%d")}})
+        advice = f"{dates.date_rule(look.key, '%Y%m%d')}, or `range`"
+        return "dates without separators", advice, rule
     if look.share(dates.TIME.fullmatch) >= MOST:
         return "times of day", f"{look.ignore}, or hours as a number with `bins`"
     if not look.is_number or len(look.values) < FEW:
@@ -201,7 +244,8 @@ def _dates_as_numbers(look: Look) -> Found:
     for form, unit, (low, high) in kinds:
         if look.share(lambda v, a=low * unit, b=high * unit: a <= as_number(v) <= b) >= MOST:  # type: ignore[misc]
             what = "days as a spreadsheet counts them" if form == "excel" else "seconds since 1970"
-            return what, f"{dates.date_rule(look.key, form)}, or `range`"
+            rule = Fix({"date": {look.name: dates.rule_settings(form)}})
+            return what, f"{dates.date_rule(look.key, form)}, or `range`", rule
     return None
 
 
@@ -248,11 +292,13 @@ def _find_codes(look: Look) -> Found:
     if not look.is_number or look.is_declared:
         return None
     if look.share(_CODE.fullmatch) > SOME:
-        return "digits with a leading zero: a code, no number", f"{look.category} or {look.ignore}"
+        code = "digits with a leading zero: a code, no number"
+        return code, f"{look.category} or {look.ignore}", Fix({"categorical": [look.name]})
     if look.words and any(map(_CODED.fullmatch, (look.words[0], look.words[-1]))):
         return (
             "numbers in a column that is called as codes are",
             f"{look.category} or {look.ignore}",
+            Fix({"categorical": [look.name]}),
         )
     return None
 
@@ -262,28 +308,41 @@ def _find_identifiers(look: Look) -> Found:
         return None
     if look.share(lambda v: re.fullmatch(r"[+-]?\d+", v, re.A)) < 1:
         return None
-    numbers, lengths = [int(value) for value in look.counts], {len(value) for value in look.counts}
-    is_counted = look.unique >= MOST and max(numbers) - min(numbers) < 2 * len(numbers)
+    lengths = {len(value) for value in look.counts}
+    is_counted = any(map(_is_counted, look.parts))
     is_coded = len(lengths) <= 2 and min(lengths) >= 7 and look.unique >= 0.1
     if is_counted or is_coded or min(lengths) >= 9:
         found = "long whole numbers: perhaps identifiers or phone numbers"
-        if look.unique >= NEAR_UNIQUE:
+        if look.unique >= NEAR_UNIQUE or is_counted:
             found = "whole numbers, nearly every one once: perhaps identifiers"
         return found, f"{look.ignore}; {look.range} if it is a number"
     return None
 
 
+def _is_counted(values: list[str]) -> bool:
+    """Return whether an organisation numbers its records."""
+    numbers = {int(value) for value in values}
+    is_unique = len(numbers) >= MOST * len(values)
+    return len(values) >= FEW and is_unique and max(numbers) - min(numbers) < 2 * len(numbers)
+
+
+def gap_words(look: Look) -> set[str]:
+    """Return the values of a column that are words for a missing value."""
+    return {value for value in look.counts if value.casefold() in GAPS}
+
+
 def _find_gaps(look: Look) -> Found:
-    """Words for a missing value among numbers, or several of them in one column."""
-    words = {value for value in look.counts if value.casefold() in GAPS}
+    """Words for a missing value among numbers or dates, or several of them in one column."""
+    words = gap_words(look)
     rest = [value for value in look.counts if value not in words]
     if look.is_declared or not words or not rest:
         return None
-    numbers = sum(as_numbers([value]) is not None for value in rest)
-    if numbers < NEAR_UNIQUE * len(rest) and len(words) < 2:
+    measured = sum(_is_any_number(v) or dates.DATE.fullmatch(v) is not None for v in rest)
+    if measured < NEAR_UNIQUE * len(rest) and len(words) < 2:
         return None
     several = ", ".join(shown(word) for word in sorted(words)[:4])
-    return f"{several}: words for a gap?", f"{_missing_advice(look, words)}, or {look.category}"
+    advice = f"{_missing_advice(look, words)}, or {look.category}"
+    return f"{several}: words for a gap?", advice, Fix({"missing": sorted(words)})
 
 
 def _missing_advice(look: Look, words: set[str]) -> str:
@@ -299,9 +358,12 @@ def _find_mixed(look: Look) -> Found:
         odd = next(value for value in look.counts if _NEGATIVE.fullmatch(value))
         return f"negative numbers such as {shown(odd)}", "them with a minus sign before the digits"
     if share >= NEAR_UNIQUE and len(look.counts) > 2:
-        odd = next(value for value in look.counts if as_numbers([value]) is None)
-        advice = f"{_missing_advice(look, {odd})} for a gap, {look.category}, or numbers"
-        return f"{int(100 * share)} % numbers, and {shown(odd)}", advice
+        words = [value for value in look.counts if as_numbers([value]) is None]
+        what = f"{int(100 * share)} % numbers, and {shown(words[0])}"
+        if any(map(_has_digits, words)) or len(words) > MOST_WORDS:
+            return what, f"numbers alone, {look.category} or {look.ignore}"
+        advice = f"{_missing_advice(look, set(words))} for a gap, {look.category}, or numbers"
+        return what, advice, Fix({"missing": words})
     if look.share(_UNIT_NUMBER.fullmatch) >= MOST and len(look.counts) > FEW:
         return "numbers with a unit or a currency", f"numbers alone, or {look.ignore}"
     return None
@@ -331,7 +393,8 @@ def _find_spellings(look: Look) -> Found:
     for spellings in alike.values():
         if len(spellings) > 1:
             several = " and ".join(shown(value, 30) for value in spellings[:3])
-            return f"{several}, the same value?", f"one spelling, or {look.category}"
+            advice = f"one spelling, or {look.category}"
+            return f"{several}, the same value?", advice, Fix({"categorical": [look.name]})
     return None
 
 
@@ -364,7 +427,6 @@ _RULES: tuple[Callable[[Look], Found], ...] = (
     _find_names,
     _find_codes,
     _find_identifiers,
-    _find_gaps,
     _find_mixed,
     _near_unique,
     _find_spellings,

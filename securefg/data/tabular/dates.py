@@ -44,6 +44,8 @@ DAYS += ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y",
 DAYS += ("%b %d, %Y", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %H:%M:%S.%f")
 FORMATS = tuple(day + clock for day in DAYS for clock in CLOCKS)
+REFERENCE = "2025-01-01"
+"""The public day in advice; an operator may choose another one."""
 EXCEL_START = date(1899, 12, 30)
 SERIAL_DAYS = (18_264, 54_788)
 """1950 and 2050 in a spreadsheet's days since 1899-12-30."""
@@ -82,10 +84,15 @@ def _is_date(value: str, form: str | None) -> bool:
     return True
 
 
+def rule_settings(form: str | None) -> dict[str, str]:
+    """Return the rule of tables.yaml that reads dates of a format."""
+    return {"reference": REFERENCE} if form is None else {"reference": REFERENCE, "format": form}
+
+
 def date_rule(name: str, form: str | None) -> str:
     """Return the line of tables.yaml that reads dates of a format."""
     stated = "" if form is None else f', format: "{form}"'
-    return f'`date: {{{name}: {{reference: "2025-01-01"{stated}}}}}`'
+    return f'`date: {{{name}: {{reference: "{REFERENCE}"{stated}}}}}`'
 
 
 def format_advice(name: str, values: Iterable[str]) -> str:

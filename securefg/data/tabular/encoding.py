@@ -22,6 +22,19 @@ FARTHEST = 10.0
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAYS_PER_YEAR = 365.25
 COMMA_NUMBER = re.compile(r"[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?(e[+-]?\d+)?", re.I | re.A)
+GAPS = {"n/a", "na", "n.a.", "n.a", "#n/a", "#na", "nan", "nat", "<na>", "null", "(null)", "none"}
+GAPS |= {"nil", "-", "--", "---", "\u2013", "\u2014", ".", "..", "?", "??", "missing", "unknown"}
+GAPS |= {"unbekannt", "k.a.", "k.a", "k. a.", "k/a", "tbd", "empty", "leer", "not available"}
+GAPS |= {"not applicable", "not specified", "keine angabe", "keine angaben", "n.v."}
+GAPS |= {
+    "nicht bekannt",
+    "nicht verf\u00fcgbar",
+    "entf\u00e4llt",
+    "fehlt",
+    "inconnu",
+    "desconocido",
+}
+"""Words for a missing value, in lower case."""
 
 
 class Column(Settings):

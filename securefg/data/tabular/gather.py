@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from securefg.data.tabular.dates import as_date
-from securefg.data.tabular.encoding import as_numbers, with_points
+from securefg.data.tabular.column_look import yaml_name
+from securefg.data.tabular.dates import as_date, fitting_formats
+from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, as_numbers, with_points
+from securefg.data.tabular.faults import Fault, Fix, Unreadable
 from securefg.data.tabular.identities import Ends, check_ids, odd_ids, plain_id
-from securefg.data.tabular.text_table import (
-    ENDINGS,
-    Fault,
-    TextTable,
-    find_table,
-    read_text_table,
-)
+from securefg.data.tabular.naming import meant_columns, missing_files, unknown_names
+from securefg.data.tabular.text_table import ENDINGS, TextTable, find_table, read_text_table
 from securefg.data.tabular.transfers import Sighting, Values, read_amount, read_time
 from securefg.foundation.errors import DataError
 from securefg.foundation.quoting import shown
@@ -50,11 +47,11 @@ class Gathered:
     origins: list[tuple[int, int]] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
 
-    def fault_at(self, node: int, found: str, wanted: str) -> Fault:
+    def fault_at(self, node: int, found: str, wanted: str, fix: Fix | None = None) -> Fault:
         """Return a fault of the line on which a node appeared first."""
         table, row = self.origins[node]
         path, lines = self.tables[table].path, self.tables[table].lines
-        return Fault(path, lines[row], found, wanted)
+        return Fault(path, lines[row], found, wanted, fix)
 
 
 def list_organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
@@ -74,7 +71,12 @@ def list_organisations(folder: Path, settings: TableSettings) -> list[tuple[str,
             f"{folder}: found {settings.nodes} here and in {named[0][0]}; wanted tables in this "
             "folder, or in one folder per organisation"
         )
-    return named or [("", folder)]
+    if not named and unnamed and not _has_tables(folder):
+        named = [(path.name, path) for path in unnamed]
+    organisations = named or [("", folder)]
+    if faults := missing_files([path for _, path in organisations], settings):
+        raise Unreadable(faults)
+    return organisations
 
 
 def _has_tables(folder: Path) -> bool:
@@ -85,25 +87,69 @@ def gather_tables(folder: Path, settings: TableSettings) -> Gathered:
     """Everything is read before anything is judged, so that all faults can be listed."""
     found = Gathered()
     places: dict[str, int] = {}
-    tables = list_organisations(folder, settings)
-    found.by_folder = tables[0][0] != ""
-    for name, path in tables:
-        table = read_text_table(find_table(path, settings.nodes), settings)
-        kept = {settings.id or next(iter(table.columns)), settings.label, settings.split}
+    organisations = list_organisations(folder, settings)
+    found.by_folder = organisations[0][0] != ""
+    folders = [path for _, path in organisations]
+    nodes, edges = _read_all(folders, settings)
+    misnamed = unknown_names(nodes, edges, settings)
+    if faults := [*meant_columns(nodes, edges, settings), *_check_columns(nodes, settings)]:
+        raise Unreadable([*misnamed, *faults])
+    for (name, _), table in zip(organisations, nodes, strict=True):
+        kept = {_id_column(table, settings), settings.label, settings.split}
         _read_commas(table, {*kept, settings.client}, settings)
         found.tables.append(table)
         _take_nodes(found, places, table, name, settings)
-    for organisation, path in tables:
-        table = read_text_table(find_table(path, settings.edges), settings)
+    for (name, _), table in zip(organisations, edges, strict=True):
         first, second, *_ = (*table.columns, "", "")
         kept = {settings.source or first, settings.target or second, *settings.where}
         _read_commas(table, kept, settings)
         found.tables.append(table)
         _take_edges(found, places, table, settings)
-        _note_transfers(found, places, table, organisation, settings)
-    found.faults = [fault for table in found.tables for fault in table.faults]
+        _note_transfers(found, places, table, name, settings)
+    found.faults = [*misnamed, *(fault for table in found.tables for fault in table.faults)]
     found.shared = sum(len(set(names)) > 1 for names in found.holders)
     return found
+
+
+def _read_all(
+    folders: list[Path], settings: TableSettings
+) -> tuple[list[TextTable], list[TextTable]]:
+    """Return the tables of nodes and of edges. Raise `Unreadable` with the faults of all files."""
+    faults: list[Fault] = []
+    tables: list[TextTable] = []
+    for stem in (settings.nodes, settings.edges):
+        for folder in folders:
+            try:
+                tables.append(read_text_table(find_table(folder, stem), settings))
+            except Unreadable as error:
+                faults += error.faults
+    if faults:
+        raise Unreadable(faults)
+    return tables[: len(folders)], tables[len(folders) :]
+
+
+def _id_column(table: TextTable, settings: TableSettings) -> str:
+    return settings.id or next(iter(table.columns))
+
+
+def _feature_names(table: TextTable, settings: TableSettings) -> list[str]:
+    """Return the columns that become features."""
+    special = {_id_column(table, settings), settings.label, settings.split, settings.client}
+    return [name for name in table.columns if name not in {*special, *settings.ignore}]
+
+
+def _check_columns(nodes: list[TextTable], settings: TableSettings) -> Iterator[Fault]:
+    """Yield faults of organisations with different columns, and of ids that are none."""
+    for table in nodes:
+        names = set(_feature_names(table, settings))
+        odd = sorted(names ^ set(_feature_names(nodes[0], settings)))
+        if odd:
+            found = f"other columns than before ({', '.join(odd)})"
+            listed = ", ".join(map(yaml_name, odd))
+            wanted = f"the same in all organisations (tables.yaml: `ignore: [{listed}]`)"
+            yield Fault(table.path, 1, found, wanted, Fix({"ignore": odd}))
+        clients = table.columns.get(settings.client, [None] * len(table))
+        yield from check_ids(table, _id_column(table, settings), clients)
 
 
 def _read_commas(table: TextTable, kept: set[str], settings: TableSettings) -> None:
@@ -120,21 +166,13 @@ def _take_nodes(
     organisation: str,
     settings: TableSettings,
 ) -> None:
-    id_column = settings.id or next(iter(table.columns))
+    id_column = _id_column(table, settings)
     ids = [None if text is None else plain_id(text) for text in table.column(id_column)]
     labels = table.columns.get(settings.label, [None] * len(table))
     splits = table.columns.get(settings.split, [None] * len(table))
     clients = table.columns.get(settings.client, [None] * len(table))
-    check_ids(table, id_column, clients)
     table.faults += odd_ids(table, id_column)
-    special = {id_column, settings.label, settings.split, settings.client, *settings.ignore}
-    own = [name for name in table.columns if name not in special]
-    if found.ids and set(own) != set(found.columns):
-        odd = sorted(set(own) ^ set(found.columns))
-        raise DataError(
-            f"{table.path}, line 1: found other columns than before ({', '.join(odd)}); wanted the "
-            "same in all organisations (tables.yaml: `ignore: [...]`)"
-        )
+    own = _feature_names(table, settings)
     for name in own:
         found.columns.setdefault(name, [])
     seen: set[str] = set()
@@ -187,7 +225,8 @@ def _merge_node(
             found.columns[name][at] = value if before is None else before
         elif settings.shared == "same":
             wanted = f"{shown(before)} as elsewhere (or tables.yaml: `shared: mean`)"
-            table.fault(row, f"{name} {shown(value)} of a shared node", wanted)
+            fix = Fix({"shared": "mean"})
+            table.fault(row, f"{name} {shown(value)} of a shared node", wanted, fix)
         else:
             numbers = as_numbers([before, value])
             found.columns[name][at] = before if numbers is None else repr(float(numbers.mean()))
@@ -200,14 +239,17 @@ def _merge_node(
 
 
 def _take_edges(
-    found: Gathered, places: dict[str, int], table: TextTable, settings: TableSettings
+    found: Gathered,
+    places: dict[str, int],
+    table: TextTable,
+    settings: TableSettings,
 ) -> None:
     names = list(table.columns)
     if len(names) < 2:
         raise DataError(f"{table.path}, line 1: found {names}; wanted two columns of node ids")
     source, target = settings.source or names[0], settings.target or names[1]
     ends = [table.column(source), table.column(target)]
-    looked_up = Ends(table, source, target, places)
+    looked_up = Ends(table, places)
     rest = [name for name in names if name not in (source, target)]
     for row in range(len(table)):
         if not _is_wanted(table, row, settings):
@@ -242,10 +284,11 @@ def _note_transfers(
     ends = (settings.source or names[0], settings.target or names[1])
     source, target = ([plain_id(text or "") for text in table.column(name)] for name in ends)
     columns = {name: table.column(name) for name in settings.transfers.columns}
+    fixes: dict[str, Fix | None] = {}
     for row, pair in enumerate(zip(source, target, strict=True)):
         if "" in pair or pair[0] == pair[1] or not _is_wanted(table, row, settings):
             continue
-        values = _read_transfer(table, row, columns, settings.transfers)
+        values = _read_transfer(table, row, columns, settings.transfers, fixes)
         for way, (own, partner) in enumerate((pair, pair[::-1])):
             at = places.get(own, -1)
             if at >= 0 and (not organisation or found.holders[at][0] == organisation):
@@ -253,9 +296,16 @@ def _note_transfers(
 
 
 def _read_transfer(
-    table: TextTable, row: int, columns: dict[str, list[str | None]], rule: TransferRule
+    table: TextTable,
+    row: int,
+    columns: dict[str, list[str | None]],
+    rule: TransferRule,
+    fixes: dict[str, Fix | None],
 ) -> Values:
-    """Return a transfer's numbers; what cannot be read is a fault and missing."""
+    """Return a transfer's numbers; what cannot be read is a fault and missing.
+
+    fixes  the change that helps, by column or by a word for a gap, as they are met
+    """
     values: list[float | None] = []
     for name, texts in columns.items():
         text, value = texts[row], None
@@ -263,9 +313,23 @@ def _read_transfer(
             if text is not None:
                 value = read_amount(text) if name in rule.amount else read_time(text, rule, name)
         except ValueError as error:
-            table.fault(row, f"{name} {shown(text)}", str(error))
+            key = str(text) if str(text).casefold() in GAPS else name
+            if key not in fixes:
+                fixes[key] = _transfer_fix(name, str(text), table, rule)
+            table.fault(row, f"{name} {shown(text)}", str(error), fixes[key])
         values.append(value)
     return tuple(values)
+
+
+def _transfer_fix(name: str, text: str, table: TextTable, rule: TransferRule) -> Fix | None:
+    """Return the change that reads an amount or a day, if there is one."""
+    if text.casefold() in GAPS:
+        return Fix({"missing": [text]})
+    if name in rule.amount:
+        return Fix({"decimal": ","}) if COMMA_NUMBER.fullmatch(text) else None
+    there = (v for v in table.columns[name] if v is not None and v.casefold() not in GAPS)
+    forms = fitting_formats(dict.fromkeys(there))
+    return Fix({"transfers": {"format": forms[0]}}) if forms else None
 
 
 def _is_wanted(table: TextTable, row: int, settings: TableSettings) -> bool:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from securefg.data.tabular.text_table import FORMULA, Fault, TextTable
-from securefg.foundation.errors import DataError
+from securefg.data.tabular.faults import Fault, Fix
+from securefg.data.tabular.text_table import FORMULA, TextTable
 from securefg.foundation.quoting import shown
 
 LOOKED_AT = 2000
@@ -26,18 +26,18 @@ def plain_id(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(shown_characters))
 
 
-def check_ids(table: TextTable, column: str, clients: list[str | None]) -> None:
-    """Raise where a column cannot be the nodes' ids, and name columns that can."""
+def check_ids(table: TextTable, column: str, clients: list[str | None]) -> Iterator[Fault]:
+    """Yield a fault where a column cannot be the nodes' ids, and name columns that can."""
     ids = table.column(column)
     distinct = len(set(zip(ids, clients, strict=True)))
-    if len(ids) >= 4 and distinct <= len(ids) / 2:
-        others = [name for name, values in table.columns.items() if len(set(values)) == len(values)]
-        hint = f", such as {', '.join(others[:3])}" if others else ""
-        raise DataError(
-            f"{table.path}, line 1: found {len(set(ids))} values in {len(ids)} rows of column "
-            f"{column!r}; wanted ids that are all different: in tables.yaml `id: ` and a "
-            f"column{hint}"
-        )
+    if len(ids) < 4 or distinct > len(ids) / 2:
+        return
+    others = [name for name, values in table.columns.items() if len(set(values)) == len(values)]
+    hint = f", such as {', '.join(others[:3])}" if others else ""
+    found = f"{len(set(ids))} values in {len(ids)} rows of column {column!r}"
+    wanted = f"ids that are all different: in tables.yaml `id: ` and a column{hint}"
+    fix = Fix({"id": others[0]}) if others else None
+    yield Fault(table.path, table.lines[0] - 1, found, wanted, fix)
 
 
 def odd_ids(table: TextTable, column: str) -> Iterator[Fault]:
@@ -63,12 +63,10 @@ def count_zero_twins(ids: Iterable[str]) -> int:
 
 
 class Ends:
-    """The two columns of an edge table, and what its unknown ends may be."""
+    """The ends of an edge table, and what its unknown ends may be."""
 
-    def __init__(
-        self, table: TextTable, source: str, target: str, places: Mapping[str, int]
-    ) -> None:
-        self.table, self.names, self.places = table, (source, target), places
+    def __init__(self, table: TextTable, places: Mapping[str, int]) -> None:
+        self.table, self.places = table, places
         self._unknown: dict[int, str] = {}
 
     def note(self, row: int, text: str) -> None:
@@ -76,10 +74,10 @@ class Ends:
         self._unknown[row] = text
 
     def faults(self, drop: bool) -> Iterator[Fault]:
-        """Yield one fault where other columns or another spelling would fit, else one per line."""
+        """Yield one fault where another spelling would fit, else one per line."""
         if not self._unknown or not self.places:
             return
-        advice = self._other_columns() or self._other_spelling()
+        advice = self._other_spelling()
         most = len(self._unknown) > len(self.table) / 2
         if advice is not None and (most or drop):
             first = next(iter(self._unknown))
@@ -92,24 +90,10 @@ class Ends:
             )
         elif not drop:
             wanted = "ids of the node table (tables.yaml: `unknown_ends: drop` leaves them out)"
+            left_out = Fix({"unknown_ends": "drop"})
             for row, text in self._unknown.items():
                 line, found = self.table.lines[row], f"node {shown(text)}"
-                yield Fault(self.table.path, line, found, advice or wanted)
-
-    def _other_columns(self) -> str | None:
-        """Return other columns for the ends, if most of their values are ids."""
-        shares = {
-            name: self._share_of_places(values) for name, values in self.table.columns.items()
-        }
-        fitting = [name for name, share in shares.items() if share > 0.5]
-        if len(fitting) < 2 or min(shares[name] for name in self.names) > 0.5:
-            return None
-        source, target = fitting[:2]
-        return f"ids of the node table: in tables.yaml `source: {source}` and `target: {target}`"
-
-    def _share_of_places(self, values: list[str | None]) -> float:
-        looked_at = values[:LOOKED_AT]
-        return sum(value in self.places for value in looked_at) / max(1, len(looked_at))
+                yield Fault(self.table.path, line, found, advice or wanted, left_out)
 
     def _other_spelling(self) -> str | None:
         """Return what differs, if half of the unknown ends are nodes in another spelling."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from securefg.data.tabular.dangers import GAPS
-from securefg.data.tabular.encoding import as_numbers
+from securefg.data.tabular.encoding import GAPS, as_numbers
+from securefg.data.tabular.faults import Fix
 from securefg.data.tabular.schema import Holders, count_records
 from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
@@ -20,9 +20,10 @@ from securefg.settings.tables import TableSettings
 GIVEN_AWAY = 0.99
 """From this ROC AUC on, a single feature tells the label."""
 LEAST_OF_EACH = 10
+MOST_LISTED = 10
 
-Complaint = tuple[str, str]
-"""What was found, and what was wanted."""
+Complaint = tuple[str, str, Fix | None]
+"""What was found, what was wanted, and the change of tables.yaml that helps."""
 
 
 def class_complaints(
@@ -38,13 +39,13 @@ def class_complaints(
     least = settings.min_records
     odd = next((name for name in counts if FORMULA.fullmatch(name)), None)
     if odd is not None:
-        yield f"class {shown(odd)}, which a spreadsheet runs", "names without = or @ in front"
+        yield f"class {shown(odd)}, which a spreadsheet runs", "names without = or @ in front", None
     rare = sorted(name for name, count in counts.items() if count < least)
     if rare:
         first = f"class {shown(rare[0])} in {counts[rare[0]]} records"
         more = f", and {len(rare) - 1} classes more" if rare[1:] else ""
         wanted = f"{least} records at one organisation, or public names in tables.yaml"
-        yield first + more, f"{wanted}: `classes: [...]`"
+        yield first + more, f"{wanted}: `classes: {_listed(counts)}`", None
     yield from _odd_names(counts, settings)
 
 
@@ -58,15 +59,22 @@ def _odd_names(counts: Counter[str], settings: TableSettings) -> Iterator[Compla
     twins = next((names for names in alike.values() if len(names) > 1), None)
     if twins is not None:
         pair = " and ".join(shown(name, 30) for name in twins[:2])
-        yield f"classes {pair}", f"one spelling; {declare}"
+        yield f"classes {pair}", f"one spelling; {declare}", None
         return
     gap = next((name for name in counts if name.casefold() in GAPS or name == "-1"), None)
     if gap is not None and len(counts) > 2:
         words = json.dumps([*settings.missing, gap], ensure_ascii=False)
-        yield f"a class {shown(gap)}", f"`missing: {words}` for no label; {declare}"
+        advice = f"`missing: {words}` for no label; {declare}"
+        yield f"a class {shown(gap)}", advice, Fix({"missing": [gap]})
     numbers = as_numbers(list(counts))
     if numbers is not None and bool((numbers % 1).any()):
-        yield f"classes such as {min(counts, key=len)}: a score?", f"classes; {declare}"
+        yield f"classes such as {min(counts, key=len)}: a score?", f"classes; {declare}", None
+
+
+def _listed(counts: Counter[str]) -> str:
+    """Return the classes as tables.yaml has them, if they are few."""
+    few = sorted(counts) if len(counts) <= MOST_LISTED else []
+    return json.dumps(few, ensure_ascii=False) if few else "[...]"
 
 
 def copied_label(labels: list[str | None], values: list[str | None]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefg.data.readers.folder import EDGE_FEATURES
-from securefg.data.tabular.column_look import Look
+from securefg.data.tabular.column_look import Look, yaml_name
 from securefg.data.tabular.dangers import (
     Danger,
     find_dangers,
@@ -24,7 +24,14 @@ from securefg.data.tabular.dangers import (
     name_danger,
     twin_names,
 )
-from securefg.data.tabular.encoding import Column, as_numbers, encode_column
+from securefg.data.tabular.encoding import (
+    COMMA_NUMBER,
+    GAPS,
+    Column,
+    as_numbers,
+    encode_column,
+)
+from securefg.data.tabular.faults import Fault, Fix, Unreadable
 from securefg.data.tabular.gather import (
     Gathered,
     client_names,
@@ -34,6 +41,7 @@ from securefg.data.tabular.gather import (
 )
 from securefg.data.tabular.identities import count_zero_twins
 from securefg.data.tabular.labels import class_complaints, copied_label, telling_features
+from securefg.data.tabular.naming import absent_label
 from securefg.data.tabular.schema import (
     FILE,
     Schema,
@@ -42,7 +50,6 @@ from securefg.data.tabular.schema import (
     describe_column,
     schema_text,
 )
-from securefg.data.tabular.text_table import Fault
 from securefg.data.tabular.transfers import (
     edge_rows,
     link_features,
@@ -93,22 +100,27 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
         faults += _client_faults(found, settings) or [
             *_column_faults(found, settings),
             *(
-                Fault(found.tables[0].path, 1, what, wanted)
-                for what, wanted in class_complaints(found.labels, found.holders, settings)
+                Fault(found.tables[0].path, 1, what, wanted, fix)
+                for what, wanted, fix in class_complaints(found.labels, found.holders, settings)
             ),
         ]
-    if set(found.columns) != {column.name for column in schema.columns} and found.ids:
-        odd = sorted(set(found.columns) ^ {column.name for column in schema.columns})
-        raise DataError(
-            f"{folder}: the schema has other columns ({', '.join(odd)}); wanted its own"
-        )
+    agreed_names = {column.name for column in schema.columns}
+    if set(found.columns) != agreed_names and found.ids:
+        odd = ", ".join(sorted(set(found.columns) ^ agreed_names))
+        surplus = sorted(set(found.columns) - agreed_names)
+        wanted = f"the schema's own (tables.yaml: `ignore: [{', '.join(map(yaml_name, surplus))}]`)"
+        fix = Fix({"ignore": surplus}) if surplus else None
+        wanted = wanted if surplus else "the schema's own"
+        what = f"other columns than the schema has ({odd})"
+        raise Unreadable([Fault(found.tables[0].path, 1, what, wanted, fix)])
     parts = [np.zeros((len(found.ids), 0), np.float32)]
     for column in schema.columns:
         encoded, bad = encode_column(column, found.columns.get(column.name, []))
         parts.append(encoded)
         for row in bad:
             where = f"{column.name} {shown(found.columns[column.name][row])}"
-            faults.append(found.fault_at(row, where, _accepted_words(column)))
+            fix = _value_fix(column, str(found.columns[column.name][row]), settings)
+            faults.append(found.fault_at(row, where, _accepted_words(column), fix))
     if schema.transfers is not None and schema.transfers.on_nodes:
         parts.append(sum_over_links(found.sightings, schema.transfers, len(found.ids)))
     labels, strange = _encode_labels(found, schema)
@@ -140,6 +152,16 @@ def _accepted_words(column: Column) -> str:
     return "a number"
 
 
+def _value_fix(column: Column, value: str, settings: TableSettings) -> Fix | None:
+    """Return the change that reads a value which its column cannot hold, if there is one."""
+    if value.casefold() in GAPS:
+        return Fix({"missing": [value]})
+    is_measured = column.kind in ("number", "range", "bins")
+    if is_measured and settings.decimal == "." and COMMA_NUMBER.fullmatch(value):
+        return Fix({"decimal": ","})
+    return None
+
+
 def _judge_whole(
     folder: Path,
     found: Gathered,
@@ -157,8 +179,8 @@ def _judge_whole(
         wanted = "two classes or more (tables.yaml: `classes: [...]`, `label: fraud`)"
         faults.append(Fault(path, 1, f"one class, {shown(schema.classes[0])}", wanted))
     if all(label is None for label in found.labels):
-        wanted = f"a column {settings.label!r} with labels (tables.yaml: `label: fraud`)"
-        faults.append(Fault(path, 1, "no label", wanted))
+        nodes = [table for table in found.tables if table.path.stem == settings.nodes]
+        faults.append(absent_label(nodes, settings))
     if not num_edges and not found.tables[-1].faults:
         faults.append(Fault(found.tables[-1].path, 1, "no edge between two nodes", "at least one"))
     alone = [i for i, names in enumerate(found.holders) if not names]
@@ -169,12 +191,6 @@ def _judge_whole(
 
 
 def _make_schema(found: Gathered, settings: TableSettings) -> Schema:
-    for name in (*settings.ruled, *settings.gaps, *settings.from_edges):
-        if name not in found.columns:
-            raise DataError(
-                f"tables.yaml: found a rule for {shown(name)}, which is no column; wanted one of "
-                f"{', '.join(found.columns)}"
-            )
     columns = tuple(
         describe_column(name, values, settings, found.holders).model_copy(
             update={"from_edges": name in settings.from_edges}
@@ -197,7 +213,8 @@ def _header_faults(found: Gathered) -> Iterator[Fault]:
     """First lines that are records: their values would pass for the names of columns."""
     for table in found.tables:
         for danger in header_dangers(table.columns):
-            yield Fault(table.path, 1, f"{danger.found}: {shown(danger.column)}", danger.advice)
+            named = f"{danger.found}: {shown(danger.column)}"
+            yield Fault(table.path, 1, named, danger.advice, danger.fix)
 
 
 def _client_faults(found: Gathered, settings: TableSettings) -> list[Fault]:
@@ -225,7 +242,8 @@ def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
     ):
         where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"
         wanted = f"{where} {danger.advice}"
-        yield Fault(path, 1, f"column {shown(danger.column)}: {danger.found}", wanted)
+        named = f"column {shown(danger.column)}: {danger.found}"
+        yield Fault(path, 1, named, wanted, danger.fix)
 
 
 def _find_copies(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
@@ -234,7 +252,8 @@ def _find_copies(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
         if name not in settings.ruled and copied_label(found.labels, values):
             look = Look(name, values, settings, found.holders)
             advice = f"{look.ignore}; {look.category} if it is known before the label is"
-            yield Danger(name, "the label under another name", advice)
+            fix = Fix({"ignore": [name]})
+            yield Danger(name, "the label under another name", advice, fix)
 
 
 def _encode_labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:

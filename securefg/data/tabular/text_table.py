@@ -8,13 +8,14 @@ import importlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
+from securefg.data.tabular.faults import Fault, Fix, Unreadable
 from securefg.foundation.errors import DataError
-from securefg.foundation.quoting import shortened, shown
+from securefg.foundation.quoting import shown
 from securefg.settings.tables import TableSettings
 
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet")
@@ -28,36 +29,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with one line of one file."""
-
-    path: Path
-    line: int
-    found: str
-    wanted: str
-
-    def __str__(self) -> str:
-        found = shortened(self.found, 100)
-        return f"{self.path}, line {self.line}: found {found}; wanted {self.wanted}"
-
-
-MOST_ALIKE = 3
-
-
-def group_faults(faults: Sequence[Fault]) -> list[str]:
-    """Return the faults as lines: of many alike in one file the first, and how many follow."""
-    alike: dict[tuple[Path, str], list[Fault]] = {}
-    for fault in faults:
-        alike.setdefault((fault.path, fault.wanted), []).append(fault)
-    lines = []
-    for (path, _), group in alike.items():
-        lines += [str(fault) for fault in group[:MOST_ALIKE]]
-        if len(group) > MOST_ALIKE:
-            lines.append(f"{path}: the same on {len(group) - MOST_ALIKE} lines more")
-    return lines
 
 
 @dataclass
@@ -83,22 +54,23 @@ class TextTable:
             )
         return self.columns[name]
 
-    def fault(self, row: int, found: str, wanted: str) -> None:
+    def fault(self, row: int, found: str, wanted: str, fix: Fix | None = None) -> None:
         """Note a fault of a row."""
-        self.faults.append(Fault(self.path, self.lines[row], found, wanted))
+        self.faults.append(Fault(self.path, self.lines[row], found, wanted, fix))
 
 
 def find_table(folder: Path, stem: str) -> Path:
-    """The one file of that name, whatever its ending."""
-    found = [folder / f"{stem}{ending}" for ending in ENDINGS]
-    found = [path for path in found if path.is_file()]
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise DataError(
-            f"{folder}: found {names} of {stem}.csv, .tsv, .txt, .parquet; wanted one "
-            "(tables.yaml names the files: `nodes: accounts`, `edges: transfers`)"
-        )
-    return found[0]
+    """Return the only file of that name, whatever its ending. Raise `Unreadable` otherwise."""
+    paths = [folder / f"{stem}{ending}" for ending in ENDINGS]
+    paths = [path for path in paths if path.is_file()]
+    if len(paths) == 1:
+        return paths[0]
+    names = ", ".join(path.name for path in paths) or "none"
+    there = sorted(path.name for path in folder.iterdir() if path.suffix in ENDINGS)
+    listed = f" ({shown(', '.join(there))} are there)" if there else ""
+    found = f"{names} of {stem}.csv, .tsv, .txt, .parquet{listed}"
+    wanted = "one (tables.yaml names the files: `nodes: accounts`, `edges: transfers`)"
+    raise Unreadable([Fault(folder, 0, found, wanted)])
 
 
 def read_text_table(path: Path, settings: TableSettings) -> TextTable:
@@ -107,44 +79,52 @@ def read_text_table(path: Path, settings: TableSettings) -> TextTable:
         return _read_parquet(path, settings)
     try:
         data = path.read_bytes()
-        encoding = settings.encoding or next(
-            (name for bom, name in _BOMS if data.startswith(bom)), "utf-8"
-        )
+        encoding = _choose_encoding(data, settings)
         text = data.decode(encoding).removeprefix("\ufeff")
     except (OSError, LookupError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
     except UnicodeError as error:
         line = data[: getattr(error, "start", 0)].count(b"\n") + 1
-        raise DataError(
-            f"{path}, line {line}: not {encoding} text; wanted UTF-8, or its name in tables.yaml, "
-            "such as `encoding: cp1252`"
+        name = _guess_encoding(data)
+        wanted = f"UTF-8, or its name in tables.yaml, such as `encoding: {name}`"
+        fix = Fix({"encoding": name})
+        raise Unreadable(
+            [Fault(path, line, f"bytes that are not {encoding} text", wanted, fix)]
         ) from error
     if text[:LOOKED_AT].count("\0") > len(text[:LOOKED_AT]) / 4:
-        raise DataError(
-            f"{path}, line 1: found a zero byte in every second place, as UTF-16 has them; wanted "
-            "in tables.yaml `encoding: utf-16-le` or `utf-16-be`"
-        )
+        found = "a zero byte in every second place, as UTF-16 has them"
+        name = "utf-16-be" if data.startswith(b"\0") else "utf-16-le"
+        wanted = f"in tables.yaml `encoding: {name}`"
+        raise Unreadable([Fault(path, 1, found, wanted, Fix({"encoding": name}))])
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise DataError(f"{path}, line {line}: found a zero byte; wanted text, so export it anew")
-    if settings.encoding is not None and _is_other_utf8(data, encoding):
-        raise DataError(
-            f"{path}: found UTF-8, and tables.yaml says `encoding: {encoding}`; wanted one "
-            "encoding for all tables: save the others as UTF-8, and leave `encoding` out"
-        )
     if "\n" not in text:
         text = text.replace("\r", "\n")
     return _parse_table(path, text, encoding, settings)
 
 
-def _is_other_utf8(data: bytes, encoding: str) -> bool:
-    """Return whether bytes with letters beyond ASCII are UTF-8, although another encoding is named.
+def _choose_encoding(data: bytes, settings: TableSettings) -> str:
+    """Return the encoding that a file's mark states, else the named one, else UTF-8.
 
-    Other encodings hardly ever make valid UTF-8 by chance."""
-    if data.isascii() or "utf" in encoding.lower():
-        return False
+    A file with letters beyond ASCII that is valid UTF-8 is read as UTF-8, whatever is named: banks
+    export in different ways, and other encodings hardly ever make valid UTF-8 by chance.
+    """
+    marked = next((name for bom, name in _BOMS if data.startswith(bom)), None)
+    named = marked or settings.encoding or "utf-8"
+    if data.isascii() or "utf" in named.lower():
+        return named
+    return "utf-8" if _decodes(data, "utf-8") else named
+
+
+def _guess_encoding(data: bytes) -> str:
+    """Return the western encoding that a file may have."""
+    return "cp1252" if _decodes(data, "cp1252") else "latin-1"
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
     try:
-        data.decode("utf-8")
+        data.decode(encoding)
     except UnicodeError:
         return False
     return True

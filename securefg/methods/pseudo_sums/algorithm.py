@@ -167,6 +167,13 @@ class Users(Host):
 
     def measure(self, release: Message) -> list[LocalScore]:
         """Predict at home, every user for its own node."""
+        return self._score_users(release, at_end=False)
+
+    def measure_at_end(self, release: Message) -> list[LocalScore]:
+        """Predict at home, and count by class."""
+        return self._score_users(release, at_end=True)
+
+    def _score_users(self, release: Message, at_end: bool) -> list[LocalScore]:
         assert isinstance(release, Model)
         logits = self._compute_logits(release.projection, torch.arange(len(self._rows)))
         graphs = [shard.graph for shard in self._shards]
@@ -177,7 +184,8 @@ class Users(Host):
                 for part in ("train", "val", "test")
             )
         )
-        return score_clients(self._clients.tolist(), logits[:, None, :], labels, split)
+        clients = self._clients.tolist()
+        return score_clients(clients, logits[:, None, :], labels, split, at_end=at_end)
 
     def state(self) -> State:
         """Return the pseudo labels that users were told."""

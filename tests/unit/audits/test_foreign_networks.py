@@ -101,8 +101,9 @@ def test_tokens_have_members_and_no_inversion(tmp_path: Path) -> None:
     assert "whole numbers" in found[INVERSION].because
 
 
-def test_without_the_network_its_attacks_are_named_as_not_run(two_sites: Path) -> None:
-    found = findings(two_sites, MEMBERS, network="")[MEMBERS]
+def test_without_the_network_its_attacks_are_named_as_not_run(tmp_path: Path) -> None:
+    write_record(tmp_path / "x", Convolutions(), draw_digits(2, 20))
+    found = findings(tmp_path / "x", MEMBERS, network="")[MEMBERS]
     assert not found.measured
     assert "--network" in found.because
 

@@ -83,7 +83,10 @@ STOPPED: dict[str, tuple[Sequence[str] | bytes, str]] = {
     "a header twice": (lines("age", plain), "a header of distinct names"),
     "a header twice but for case": (lines("Age", lambda n, r: n % 7), "a name like that of 'Age'"),
     "zero bytes": (lines("x", lambda n, r: "a\0b" if n == 9 else "c"), "line 11: found a zero"),
-    "two encodings in one file": (IN_TWO_ENCODINGS, f"line {N // 2 + 1}: not utf-8 text"),
+    "two encodings in one file": (
+        IN_TWO_ENCODINGS,
+        f"line {N // 2 + 1}: found bytes that are not utf-8",
+    ),
     "an encoding read twice": (
         lines("city", lambda n, r: city(n, r).encode().decode("cp1252")),
         "' in a wrong encoding",
@@ -147,13 +150,15 @@ def test_odd_but_harmless_table_is_read(what: str, tmp_path: Path) -> None:
     assert prepared(folder, table_settings(folder)).features.shape[0] == N
 
 
-def test_named_encoding_that_one_file_does_not_have_is_stopped(tmp_path: Path) -> None:
+def test_named_encoding_leaves_files_of_utf8_as_they_are(tmp_path: Path) -> None:
     for bank, encoding in (("north", "cp1252"), ("south", "utf-8")):
         rows = lines("city", city, ids=lambda n, bank=bank: f"{bank}{n}")  # type: ignore[misc]
         tables(tmp_path / "banks" / bank, "\n".join(rows).encode(encoding))
     assert "such as `encoding: cp1252`" in answer(tmp_path / "banks")
     (tmp_path / "banks" / "tables.yaml").write_text("encoding: cp1252\n")
-    assert "south/nodes.csv: found UTF-8" in answer(tmp_path / "banks")
+    made = prepared(tmp_path / "banks", table_settings(tmp_path / "banks"))
+    assert set(made.gathered.columns["city"]) == {"Z\u00fcrich", "K\u00f6ln"}
+    assert [table.encoding for table in made.gathered.tables][:2] == ["cp1252", "utf-8"]
 
 
 def test_ids_that_lost_zeros_at_one_bank_are_told(tmp_path: Path) -> None:

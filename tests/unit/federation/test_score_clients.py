@@ -30,3 +30,17 @@ def test_clients_that_train_nothing_do_not_dilute_the_training_loss() -> None:
     trains = LocalScore(0, 2.0, 1.0, 1, 1, 1, 1, train_count=1)
     idle = LocalScore(1, 0.0, 1.0, 1, 1, 1, 1, train_count=0)
     assert pool_scores([trains, idle, idle]).train_loss == 2.0
+
+
+def test_counts_of_many_clients_are_made_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of 2,708 users must tell how often one class alone would have been right."""
+    monkeypatch.setattr("securefg.federation.evaluation.MANY_CLIENTS", 3)
+    logits, labels = torch.eye(3)[[0, 1, 2, 2]][:, None], torch.tensor([[0], [1], [1], [-1]])
+    test = labels >= 0
+    split = Split(~test & False, ~test & False, test)
+    assert pool_scores(score_clients([0, 1, 2, 3], logits, labels, split)).test is None
+    found = pool_scores(score_clients([0, 1, 2, 3], logits, labels, split, at_end=True)).test
+    assert found is not None
+    assert found.majority == pytest.approx(2 / 3)
+    monkeypatch.setattr("securefg.federation.evaluation.MOST_COUNTS", 35)
+    assert score_clients([0, 1, 2, 3], logits, labels, split, at_end=True)[0].test_confusion is None

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,23 @@ def test_the_lock_of_a_killed_process_is_taken_over(
     holder.wait()
     with owned(tmp_path):
         assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+
+
+def test_the_patient_get_the_folder_once_its_owner_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = ExitStack()
+    with ThreadPoolExecutor(max_workers=1) as elsewhere:
+        elsewhere.submit(held.enter_context, owned(tmp_path)).result()
+        with pytest.raises(RunFolderError, match="in use"), owned(tmp_path):
+            pass
+
+        def leave(seconds: float) -> None:
+            elsewhere.submit(held.close).result()
+
+        monkeypatch.setattr("securefg.foundation.lock.time.sleep", leave)
+        with owned(tmp_path, patience=60.0):
+            pass
 
 
 def test_a_thread_may_ask_again_and_another_may_not(tmp_path: Path) -> None:

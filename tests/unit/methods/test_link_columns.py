@@ -113,6 +113,38 @@ def test_bound_on_links_is_not_far_from_what_happens() -> None:
     assert max(m for seed in range(40) for m in Case(seed).moved_by_links()) > 0.4
 
 
+def saturated_case(count: int, pairs: list[Transfer], scale: float) -> Case:
+    """Accounts that look alike, and between each pair as many and as large transfers as count."""
+    case = Case(0)
+    case.count, case.own = count, np.ones((count, 3))
+    case.train, case.labels = torch.ones(count, dtype=torch.bool), torch.zeros(count).long()
+    case.transfers = pairs
+    case.settings = Settings(graph=False, link_columns=WIDTH, scale=scale)
+    return case
+
+
+def largest_transfers(first: int, second: int) -> list[Transfer]:
+    ways = [(first, second), (second, first)]
+    return [(a, b, 1e30, day) for a, b in ways for day in (5, 15, 25) for _ in range(40)]
+
+
+def test_hostile_cliques_and_stars_come_near_the_bound_and_not_past_it() -> None:
+    count = 6
+    clique = [t for a in range(count) for b in range(a) for t in largest_transfers(a, b)]
+    star = [t for b in range(1, count) for t in largest_transfers(0, b)]
+    moves = {
+        scale: (
+            max(saturated_case(count, clique, scale).moved_by_links()),
+            max(saturated_case(count, clique, scale).moved_by_nodes()),
+            max(saturated_case(count, star, scale).moved_by_nodes()),
+        )
+        for scale in (1.0, count - 1.0, 2.0 * count)
+    }
+    assert max(max(found) for found in moves.values()) <= 1 + 1e-5
+    assert moves[count - 1.0][0] > 0.94
+    assert moves[count - 1.0][1] > 0.91
+
+
 def test_referee_catches_links_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain totals, as every table of aggregates has them, pass the bound."""
 
@@ -211,6 +243,27 @@ def test_link_columns_that_no_proof_covers_are_refused(banks: Path, tmp_path: Pa
     info = replace(setup.public, node_holders=2, edge_holders=1)
     with pytest.raises(ConfigError, match="as many clients for an edge as for a node"):
         setup.method.releases(setup.config.method, setup.config.training, info)
+
+
+ODD_TRANSFERS = (
+    *("A1,A2,nan,3", "A1,A2,1e30,3", "A1,A2,,3", "A1,A2,5,", "A1,A2,5,nan", "A1,A1,5,3"),
+    *(" A1 ,A2,5,3", "A1,nobody,5,3", "A1,A2,5,3\nA1,A2,5,3\nA2,A1,9,9"),
+)
+REFUSED_TRANSFERS = ("A1,A2,inf,3", "A1,A2,-5,3", "A1,A2,1e31,3", "A1,A2,5,inf", "A1,A2,0x1,3")
+
+
+@pytest.mark.parametrize("line", [*ODD_TRANSFERS, *REFUSED_TRANSFERS])
+def test_odd_transfer_is_refused_or_moves_two_rows_by_at_most_one(banks: Path, line: str) -> None:
+    """Missing, repeated, huge and negative amounts, loops, and partners that nobody knows."""
+    before = prepared(banks, table_settings(banks))
+    path = banks / "bank0" / "transfers.csv"
+    path.write_text(path.read_text() + "\n" + line)
+    after = prepared(banks, table_settings(banks))
+    assert bool(after.faults) == (line in REFUSED_TRANSFERS)
+    moved = np.linalg.norm(after.features - before.features, axis=1)
+    assert np.isfinite(after.features).all()
+    assert moved.max() <= 1 + 1e-6
+    assert set(moved.nonzero()[0]) <= {1, 2}
 
 
 def test_amount_that_is_no_number_is_refused(banks: Path) -> None:

@@ -180,3 +180,13 @@ def test_settings_that_do_not_fit_are_refused(
         whole[key] = {**whole[key], **values} if key == "training" else values
     with pytest.raises(ConfigError, match=words):
         prepare(parse_config(whole))
+
+
+def test_many_users_tell_the_share_of_the_largest_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A curve compares with naming one class, and recommends nothing where that is not known."""
+    monkeypatch.setattr("securefg.federation.evaluation.MANY_CLIENTS", 10)
+    scores = runner.start(config(tmp_path)).summary.test_scores
+    assert scores is not None
+    assert 0.3 < (scores.majority or 0.0) < 1

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.data.partition import Partition
-from securefg.foundation.errors import ConfigError
+from securefg.foundation.errors import ConfigError, RunFolderError
 from securefg.methods.two_sums.features import class_sums
 from securefg.privacy.accountants import Step, tightest
 from securefg.privacy.ledger import Ledger, read_ledger
@@ -131,14 +131,104 @@ def test_odd_erasure_is_refused(
 
 def test_release_without_noise_keeps_an_infinite_claim(tmp_path: Path) -> None:
     run = runner.start(config(tmp_path, privacy={}))
-    cost = release_without(run.folder, [3], []).erasure.epsilon["node"]
+    cost = release_without(run.folder, [3], [], show_difference=True).erasure.epsilon["node"]
     assert (cost.now, cost.together, cost.erased) == (None, None, None)
 
 
-def test_seeded_noise_books_no_claim(tmp_path: Path) -> None:
-    run = runner.start(config(tmp_path, privacy={**NOISE, "noise_rng": "seeded"}))
-    cost = release_without(run.folder, [3], []).erasure.epsilon["node"]
+@pytest.mark.parametrize(
+    "privacy", [{}, {"secure_aggregation": {}}, {**NOISE, "noise_rng": "seeded"}]
+)
+def test_difference_without_noise_is_refused_unless_asked_for(
+    tmp_path: Path, privacy: dict[str, Any]
+) -> None:
+    """Two sums under masks whose parts differ by one person are that person's data."""
+    run = runner.start(config(tmp_path, privacy=privacy))
+    with pytest.raises(ConfigError, match="--show-difference"):
+        release_without(run.folder, [3], [])
+    cost = release_without(run.folder, [3], [], show_difference=True).erasure.epsilon["node"]
     assert cost.together is None
+
+
+def test_second_release_from_one_run_is_refused(first: RunFolder, second: RunFolder) -> None:
+    """Two branches would each book two releases, and people are in three."""
+    with pytest.raises(RunFolderError, match="found a later release"):
+        release_without(first, [9], [])
+    with pytest.raises(RunFolderError, match=r"found (a later|this) release"):
+        release_without(first, [3, 50], [1])
+
+
+def test_release_tells_that_earlier_ones_count_too(second: RunFolder) -> None:
+    assert any("erasure.json" in what for what in second.summary().epsilon["node"].not_covered)
+
+
+def test_interrupted_erasure_is_taken_up_with_its_books(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner.start(config(tmp_path)).folder
+    with monkeypatch.context() as patch:
+        patch.setattr("securefg.runs.runner.Run.execute", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            release_without(run, [3], [])
+    with pytest.raises(RunFolderError, match="found a later release"):
+        release_without(run, [9], [])
+    with monkeypatch.context() as patch:
+        patch.setattr("securefg.runs.erasure._compose_all", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            release_without(run, [3], [])
+    again = release_without(run, [3], [])
+    assert again.erasure.epsilon["node"].together == pytest.approx(3.13, abs=0.02)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_release_whose_books_are_gone_is_not_erased_from(tmp_path: Path) -> None:
+    run = runner.start(config(tmp_path)).folder
+    later = release_without(run, [3], []).folder
+    (later.path / "erasure.json").unlink()
+    with pytest.raises(RunFolderError, match=r"without erasure\.json"):
+        release_without(later, [9], [])
+
+
+def test_another_run_in_an_earlier_place_is_refused(tmp_path: Path) -> None:
+    run = runner.start(config(tmp_path / "a")).folder
+    later = release_without(run, [3], []).folder
+    other = runner.start(config(tmp_path / "b", seed=5)).folder
+    run.path.rename(tmp_path / "gone")
+    other.path.rename(run.path)
+    with pytest.raises(RunFolderError, match="found another run"):
+        release_without(later, [9], [])
+
+
+def test_client_whose_nodes_are_all_erased_takes_no_part(tmp_path: Path) -> None:
+    """Later erasures must count clients as before."""
+    run = runner.start(config(tmp_path)).folder
+    held = Partition.load(run.path / "partition.safetensors").clients
+    later = release_without(run, held[1].tolist(), [])
+    assert later.erasure.num_clients == 1
+    last = release_without(later.folder, [], [1])  # number 2 of the first run
+    left = Partition.load(last.folder.path / "partition.safetensors").clients
+    assert [nodes.tolist() for nodes in left] == [held[k].tolist() for k in (0, 3, 4)]
+
+
+def test_erased_user_is_gone_from_what_the_server_is_given(tmp_path: Path) -> None:
+    whole = tree(tmp_path, "pseudo_sums")
+    whole["partition"] = {"name": "one_node"}
+    whole["training"] = {"rounds": 1, "patience": None, "final_model": "last"}
+    run = runner.start(parse_config({**whole, "privacy": {**NOISE, "unit": "features"}})).folder
+    before = prepare(run.config()).public
+    again = release_without(run, [3], [])
+    after = prepare(again.folder.config()).public
+    assert before.edge_index is not None
+    assert after.edge_index is not None
+    links = int((before.edge_index == 3).any(0).sum())
+    assert links > 0
+    assert after.edge_index.shape[1] == before.edge_index.shape[1] - links
+    assert after.num_nodes == after.num_clients == 119
+    assert again.erasure.epsilon["features"].together == pytest.approx(3.13, abs=0.02)
+    third = release_without(again.folder, [], [3])  # number 4 of the first run
+    assert third.folder.config().partition.model_dump()["without_clients"] == (3, 4)
 
 
 def test_erase_command_tells_what_each_group_pays(tmp_path: Path) -> None:
