@@ -5,8 +5,9 @@
                              "args": {"home": ..., "clip_l2": 1.0, "noise_multiplier": 5.0}}]
 
 In the site's own `local/privacy.json` no job can leave them out; in a job's config they are its
-author's word. What they do not know they refuse: FLARE then answers TASK_RESULT_FILTER_ERROR, with
-nothing in it.
+author's word. A result that may not leave looks like a trainer that failed, and is booked as an
+update is. A job that the floor or the budget refuses is answered with TASK_RESULT_FILTER_ERROR. No
+answer has anything else in it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from torch import Tensor
 
 from securefg.foundation.errors import PrivacyError
 from securefg.settings.privacy import Adjacency
-from securefg.site.gate import Array, Gate
+from securefg.site.gate import Array, Gate, Update, UpdateRefused
 
 RECEIVED: Final = "securefg.received"
 HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)
@@ -77,9 +78,10 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
         """Return the result with a clipped, noised and booked update and nothing else."""
         if self.get_prop(FilterContextKey.CHAIN_TYPE) != FilterChainType.TASK_RESULT_CHAIN:
             raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
+        gate, job = self._open_gate(fl_ctx), _job_id(fl_ctx)
         if shareable.get_return_code() != ReturnCode.OK:
             # That a trainer failed may tell of the data: it is booked, and all failures look alike.
-            self._open_gate(fl_ctx).fail(_job_id(fl_ctx))
+            gate.fail(job)
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         received = fl_ctx.get_prop(RECEIVED)
         if not isinstance(received, Received):
@@ -87,13 +89,19 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
                 "no model came with the task, or ModelReceived is not among the task data filters; "
                 "nothing was sent"
             )
-        dxo = _update_in(shareable)
-        is_change = dxo.data_kind == DataKind.WEIGHT_DIFF
-        left = self._open_gate(fl_ctx).pass_on(
-            _job_id(fl_ctx), received.arrays, dxo.data, is_change=is_change
-        )
+        kinds: list[str] = []
+
+        def read_update() -> Update:
+            dxo = _update_in(shareable)
+            kinds.append(dxo.data_kind)
+            return Update(dxo.data, dxo.data_kind == DataKind.WEIGHT_DIFF)
+
+        try:
+            left = gate.pass_on(job, received.arrays, read_update)
+        except UpdateRefused:
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)  # as if the trainer had failed
         # Numbers of samples and scores come from data: every site counts alike, none tells any.
-        reply = DXO(dxo.data_kind, left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
+        reply = DXO(kinds[0], left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
         for name, value in received.headers.items():
             reply.set_header(name, value)
         return reply

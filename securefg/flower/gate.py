@@ -31,6 +31,7 @@ from securefg.flower.homes import METHOD, find_home, read_gate
 from securefg.foundation.errors import PrivacyError
 from securefg.foundation.files import write_atomically
 from securefg.site.books import SiteBooks
+from securefg.site.gate import Update
 
 Next = Callable[[Message, Context], Message]
 REFUSED: Final = "the site sends nothing"
@@ -60,13 +61,11 @@ class SiteGate:
         gate, run = read_gate(home), f"{METHOD}-{context.run_id}"
         name, base = _model_in(message)
         note_node(home, context)
-        try:
-            reply = call_next(message, context)
-            update = _update_in(reply, base)
-        except BaseException:
-            gate.fail(run)  # that training failed may tell of the data, so it is booked
-            raise
-        left = gate.pass_on(run, base, update, is_change=False)
+
+        def train() -> Update:
+            return Update(_update_in(call_next(message, context), base), is_change=False)
+
+        left = gate.pass_on(run, base, train)  # that training failed is booked like an update
         arrays = {key: Array(np.asarray(left[key])) for key in base}
         content = {
             name: ArrayRecord(arrays),

@@ -7,10 +7,10 @@ message of one client. Protects the site's whole update against everybody who se
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,17 @@ METHOD: Final = "nvflare"
 _ONE: Final = Clients.of([0])
 TAILS: Final = 40
 """No draw of Gaussian noise lies so many standard deviations away."""
+
+
+class Update(NamedTuple):
+    """A trainer's arrays, and whether they are a difference from the model that came."""
+
+    arrays: Arrays
+    is_change: bool
+
+
+class UpdateRefused(PrivacyError):
+    """An error: an update may not leave, for a reason that may tell of the data. It is booked."""
 
 
 @dataclass(frozen=True)
@@ -81,27 +92,36 @@ class Gate:
         return cls(home, rule, method)
 
     def pass_on(
-        self, run: str, base: Arrays, update: Arrays, *, is_change: bool
+        self, run: str, base: Arrays, read_update: Callable[[], Update]
     ) -> dict[str, Array]:
         """Return the update that may leave, booked. Raise, and note it, where it may not.
+
+        The release is booked before anybody looks at the update. A refusal tells of the data
+        too, so it costs what an update costs, and the budget ends repeated ones. Refusals for
+        reasons that are not in the update, such as the floor or the model that came, cost nothing.
 
         Arrays of whole numbers leave as they came (a change of 0), whatever the trainer made of
         them: nothing of the site's data is in them. Names, their order and all types are those of
         the model that came, since a trainer's own could tell of its data without any noise.
 
-        is_change  whether `update` is a difference from `base`, or the weights themselves
+        read_update  trains, or reads what was trained
         """
         books = SiteBooks(self.home)
         try:
             policy = load_policy(self.home / POLICY_FILE)
-            _check_names(base, update)
-            counters = {name: base[name] for name in update if _is_counter(base[name])}
-            start = {name: base[name] for name in update if name not in counters}
-            values = _undo_counts(start, update, is_change=is_change)
-            _check_alike(start, values)
-            self._check_room(start, values, is_change=is_change)
+            counters = {name: value for name, value in base.items() if _is_counter(value)}
+            start = {name: value for name, value in base.items() if name not in counters}
+            _check_model(start)
+            self._check_room(start)
             self._book_release(books, policy, run)
-            left = self._noise_arrays(start, values, is_change=is_change)
+            try:
+                update, is_change = read_update()
+                _check_names(base, update)
+                values = _undo_counts(start, update, is_change=is_change)
+                _check_alike(start, values)
+                left = self._noise_arrays(start, values, is_change=is_change)
+            except Exception as error:
+                raise UpdateRefused(f"{type(error).__name__}: {error}") from error
             fixed = {
                 name: _to_zero(value) if is_change else value for name, value in counters.items()
             }
@@ -123,17 +143,16 @@ class Gate:
         """Book a task whose trainer failed: that it failed may tell of the data."""
         self._book_release(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
 
-    def _check_room(self, base: Arrays, update: Arrays, *, is_change: bool) -> None:
+    def _check_room(self, base: Arrays) -> None:
         """Raise where the noise could pass the largest number of an array's type. The model that
         came, the clip and the noise are known to everybody."""
         sigma = self.rule.stddev(torch.Size([1]))
-        for name, value in update.items():
-            has_start = not is_change and math.prod(value.shape) > 0
-            start = float(_to_exact(base[name]).abs().max()) if has_start else 0.0
-            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(base[name]):
+        for name, value in base.items():
+            start = float(_to_exact(value).abs().max()) if math.prod(value.shape) > 0 else 0.0
+            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
                 raise PrivacyError(
                     f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
-                    f"expected less, so that it fits into {base[name].dtype}; nothing was sent"
+                    f"expected less, so that it fits into {value.dtype}; nothing was sent"
                 )
 
     def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
@@ -207,22 +226,31 @@ def _check_names(base: Arrays, update: Arrays) -> None:
         )
 
 
+def _check_model(base: Arrays) -> None:
+    """Raise unless the model that came has floating-point arrays beside its whole numbers."""
+    if not base:
+        raise PrivacyError("the model that came has whole numbers only; nothing was sent")
+    for name, value in base.items():
+        _check_floating(name, value)
+
+
 def _check_alike(base: Arrays, update: Arrays) -> None:
     """An update has floating-point arrays, with the shapes of the model that came."""
-    if not update:
-        raise PrivacyError("the model that came has whole numbers only; nothing was sent")
     for name, value in update.items():
-        for one in (base[name], value):
-            if not _is_floating(one):
-                raise PrivacyError(
-                    f"{name!s:.60}: wanted an array of floating-point numbers, found "
-                    f"{getattr(one, 'dtype', type(one).__name__)}; nothing was sent"
-                )
+        _check_floating(name, value)
         if tuple(base[name].shape) != tuple(value.shape):
             raise PrivacyError(
                 f"{name!s:.60} has shape {tuple(value.shape)}; the model that came has "
                 f"{tuple(base[name].shape)}; nothing was sent"
             )
+
+
+def _check_floating(name: str, value: Array) -> None:
+    if not _is_floating(value):
+        raise PrivacyError(
+            f"{name!s:.60}: wanted an array of floating-point numbers, found "
+            f"{getattr(value, 'dtype', type(value).__name__)}; nothing was sent"
+        )
 
 
 def _is_floating(value: object) -> bool:

@@ -148,6 +148,19 @@ def test_gate_batch_norm_counter_leaves_as_it_came(came: Any, noise: float, home
 def test_gate_other_arrays_are_refused_and_booked(arrays: dict[str, Any], home: Path) -> None:
     reply = SiteGate()(task(), context(home), lambda message, _: answer(message, arrays))
     assert refused(reply)
+    assert booked(home) == 1
+
+
+def test_gate_budget_stops_repeated_refusals(home: Path) -> None:
+    trainings: list[int] = []
+
+    def unfit(message: Message, _: Any) -> Message:
+        trainings.append(1)
+        return answer(message, {"w": MODEL["w"]})
+
+    assert all(refused(SiteGate()(task(), context(home, run=run), unfit)) for run in range(20))
+    assert (booked(home), len(trainings)) == (17, 17)
+    assert refused(SiteGate()(task(), context(home, run=21), trained))
 
 
 def test_gate_nan_update_is_noised_like_others(home: Path) -> None:

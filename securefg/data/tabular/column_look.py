@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from securefg.data.tabular.encoding import Texts, as_numbers
-from securefg.data.tabular.schema import Holders, count_records
+from securefg.data.tabular.schema import Holders, count_filled, count_records
 from securefg.settings.tables import TableSettings
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -81,10 +81,7 @@ class Look:
     @cached_property
     def filled(self) -> Counter[str]:
         """How many values each organisation has."""
-        if not any(self._holders):
-            return Counter({"": len(self.values)})
-        pairs = zip(self._found, self._holders, strict=True)
-        return Counter(name for value, names in pairs if value is not None for name in set(names))
+        return count_filled(self._found, self._holders)
 
     @cached_property
     def is_number(self) -> bool:

@@ -16,7 +16,7 @@ from securefg.data.tabular import dates
 from securefg.data.tabular.column_look import Look
 from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, Texts, as_number, as_numbers
 from securefg.data.tabular.faults import Fix
-from securefg.data.tabular.schema import LARGEST, Holders
+from securefg.data.tabular.schema import LARGEST, NUMBERS_PER_RECORD, Holders
 from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
 from securefg.settings.tables import TableSettings
@@ -31,7 +31,7 @@ MOST_WORDS = 5
 """So many different words beside numbers or dates may be words for a gap."""
 
 _POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.A)
-_COMMAS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.A)
+_COMMAS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", re.A)
 _NEGATIVE = re.compile(r"\([\d.,]+\)|[\d.,]+-|\u2212[\d.,]+", re.A)
 _PHONE = re.compile(r"(\+|00?)[1-9][\d ()/.-]{5,}|\(?\d{2,5}\)?[ /.-]\d[\d /.-]{4,}", re.A)
 _DIALLED = re.compile(r"\+|00?[1-9]")
@@ -357,7 +357,8 @@ def _find_mixed(look: Look) -> Found:
     if look.share(_NEGATIVE.fullmatch) > 0 and share > 0:
         odd = next(value for value in look.counts if _NEGATIVE.fullmatch(value))
         return f"negative numbers such as {shown(odd)}", "them with a minus sign before the digits"
-    if share >= NEAR_UNIQUE and len(look.counts) > 2:
+    rare = min(look.records[value] for value in look.counts) if look.counts else 0
+    if share >= NEAR_UNIQUE and (len(look.counts) > 2 or rare < look.settings.min_records):
         words = [value for value in look.counts if as_numbers([value]) is None]
         what = f"{int(100 * share)} % numbers, and {shown(words[0])}"
         if any(map(_has_digits, words)) or len(words) > MOST_WORDS:
@@ -402,7 +403,7 @@ def _too_few(look: Look) -> Found:
     """A mean of a few records would tell them; so would the mean of one organisation's few."""
     if look.is_category:
         return None
-    least = look.settings.min_records
+    least = NUMBERS_PER_RECORD * look.settings.min_records
     there = max(look.filled.values(), default=0)
     if there >= least:
         return None

@@ -22,8 +22,24 @@ PARTS = ("train", "val", "test")
 
 
 @dataclass
+class Rows:
+    """The cells as each organisation has them: a node of two organisations has two rows.
+
+    Records are counted in these rows. In the merged columns a value of one organisation would count
+    as a record of the other one too.
+    """
+
+    columns: dict[str, list[str | None]] = field(default_factory=dict)
+    labels: list[str | None] = field(default_factory=list)
+    holders: list[tuple[str, ...]] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+
+
+@dataclass
 class Gathered:
     """Nodes numbered in the order of their first appearance.
+
+    rows       what every organisation itself has of its nodes
 
     holders    every node's organisations by name; empty where the tables name none
     edges      pairs of node numbers, as often as they are listed
@@ -31,6 +47,7 @@ class Gathered:
     origins    every node's table and row
     """
 
+    rows: Rows = field(default_factory=Rows)
     ids: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     labels: list[str | None] = field(default_factory=list)
@@ -99,6 +116,8 @@ def gather_tables(folder: Path, settings: TableSettings) -> Gathered:
         _read_commas(table, {*kept, settings.client}, settings)
         found.tables.append(table)
         _take_nodes(found, places, table, name, settings)
+    if settings.shared == "mean":
+        _average_shared(found, settings)
     for (name, _), table in zip(organisations, edges, strict=True):
         first, second, *_ = (*table.columns, "", "")
         kept = {settings.source or first, settings.target or second, *settings.where}
@@ -175,6 +194,7 @@ def _take_nodes(
     own = _feature_names(table, settings)
     for name in own:
         found.columns.setdefault(name, [])
+        found.rows.columns.setdefault(name, [])
     seen: set[str] = set()
     for row, node in enumerate(ids):
         if node is None:
@@ -206,6 +226,11 @@ def _take_nodes(
                 found.columns[name].append(value)
         if holder is not None:
             found.holders[places[node]].append(holder)
+        found.rows.nodes.append(places[node])
+        found.rows.labels.append(labels[row])
+        found.rows.holders.append(() if holder is None else (holder,))
+        for name, value in values.items():
+            found.rows.columns[name].append(value)
 
 
 def _merge_node(
@@ -224,18 +249,34 @@ def _merge_node(
         if before is None or value is None or before == value:
             found.columns[name][at] = value if before is None else before
         elif settings.shared == "same":
-            wanted = f"{shown(before)} as elsewhere (or tables.yaml: `shared: mean`)"
-            fix = Fix({"shared": "mean"})
-            table.fault(row, f"{name} {shown(value)} of a shared node", wanted, fix)
-        else:
-            numbers = as_numbers([before, value])
-            found.columns[name][at] = before if numbers is None else repr(float(numbers.mean()))
+            differs = f"{name} {shown(value)} of a shared node, not {shown(before)} as elsewhere"
+            wanted = f"one {name} for one node (or tables.yaml: `shared: mean`)"
+            table.fault(row, differs, wanted, Fix({"shared": "mean"}))
     for kept, new, what in ((found.labels, label, "label"), (found.splits, split, "split")):
         if kept[at] is not None and new is not None and kept[at] != new:
-            table.fault(
-                row, f"{what} {shown(new)} of a shared node", f"{shown(kept[at])} as elsewhere"
-            )
+            differs = f"{what} {shown(new)} of a shared node, not {shown(kept[at])} as elsewhere"
+            table.fault(row, differs, f"one {what} for one node")
         kept[at] = new if kept[at] is None else kept[at]
+
+
+def _average_shared(found: Gathered, settings: TableSettings) -> None:
+    """Give nodes of several organisations the mean of their numbers.
+
+    A mean of categories would be a value that no record has, so these keep the first one.
+    """
+    rows: dict[int, list[int]] = {}
+    for row, node in enumerate(found.rows.nodes):
+        rows.setdefault(node, []).append(row)
+    several = {node: places for node, places in rows.items() if len(places) > 1}
+    for name, column in found.columns.items():
+        is_category = name in (*settings.categorical, *settings.values, *settings.date)
+        cells = found.rows.columns[name]
+        if not several or is_category or as_numbers([v for v in cells if v is not None]) is None:
+            continue
+        for node, places in several.items():
+            values = [value for row in places if (value := cells[row]) is not None]
+            if len(set(values)) > 1:
+                column[node] = repr(sum(map(float, values)) / len(values))
 
 
 def _take_edges(

@@ -101,7 +101,9 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
             *_column_faults(found, settings),
             *(
                 Fault(found.tables[0].path, 1, what, wanted, fix)
-                for what, wanted, fix in class_complaints(found.labels, found.holders, settings)
+                for what, wanted, fix in class_complaints(
+                    found.rows.labels, found.rows.holders, settings
+                )
             ),
         ]
     agreed_names = {column.name for column in schema.columns}
@@ -192,10 +194,10 @@ def _judge_whole(
 
 def _make_schema(found: Gathered, settings: TableSettings) -> Schema:
     columns = tuple(
-        describe_column(name, values, settings, found.holders).model_copy(
+        describe_column(name, values, settings, found.rows.holders).model_copy(
             update={"from_edges": name in settings.from_edges}
         )
-        for name, values in found.columns.items()
+        for name, values in found.rows.columns.items()
     )
     held = Counter(name for names in found.holders for name in set(names))
     clients = client_labels(client_names(found), not found.by_folder, held, settings.min_records)
@@ -237,7 +239,7 @@ def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
     path = found.tables[0].path
     for danger in (
         *twin_names(found.columns),
-        *find_dangers(found.columns, settings, found.holders),
+        *find_dangers(found.rows.columns, settings, found.rows.holders),
         *_find_copies(found, settings),
     ):
         where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"

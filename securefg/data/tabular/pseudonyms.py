@@ -18,10 +18,13 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
+from securefg.data.tabular.drafting import apply_fixes, write_settings
+from securefg.data.tabular.faults import Fix
 from securefg.data.tabular.gather import list_organisations
 from securefg.data.tabular.identities import plain_id
 from securefg.data.tabular.text_table import TextTable, find_table, read_text_table
 from securefg.foundation.errors import DataError
+from securefg.foundation.files import PRIVATE, PRIVATE_FOLDER
 from securefg.settings.tables import FILE, TableSettings
 
 KEY_BYTES = 32
@@ -73,6 +76,7 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
         raise DataError(f"{out} exists; wanted a new folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, count = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent)), 0
+    left_out: set[str] = set()
     try:
         for name, path in list_organisations(folder, settings):
             target = temporary / name
@@ -81,21 +85,35 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
             edges = read_text_table(find_table(path, settings.edges), settings)
             own = settings.id or next(iter(nodes.columns))
             kept = {own, *([settings.split_by.column] if settings.split_by else [])}
-            for name in set(settings.ignore) & set(nodes.columns) - kept:
-                del nodes.columns[name]
-            count += _write_table(nodes, target, [own], key)
             names = [*edges.columns, "", ""]
             ends = [settings.source or names[0], settings.target or names[1]]
+            used = {*ends, *settings.where, *_transfer_columns(settings)}
+            left_out |= _leave_out(nodes, settings, kept) | _leave_out(edges, settings, used)
+            count += _write_table(nodes, target, [own], key)
             _write_table(edges, target, ends, key)
-        if (folder / FILE).is_file():
-            shutil.copy(folder / FILE, temporary / FILE)
+        left = Fix(settings={"encoding": None}, gone=tuple(sorted(left_out)))
+        write_settings(apply_fixes(settings, [left]), temporary / FILE)
         booked = {"released": "pseudonyms of ids", "rows": count, "epsilon": None, "tells": TELLS}
         (temporary / BOOKS).write_text(json.dumps(booked) + "\n")
+        for path in temporary.rglob("*"):
+            path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE)
         temporary.rename(out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return count
+
+
+def _leave_out(table: TextTable, settings: TableSettings, kept: set[str]) -> set[str]:
+    """Leave out the columns under `ignore` and return their names."""
+    names = (set(settings.ignore) & set(table.columns)) - kept
+    for name in names:
+        del table.columns[name]
+    return names
+
+
+def _transfer_columns(settings: TableSettings) -> tuple[str, ...]:
+    return settings.transfers.columns if settings.transfers else ()
 
 
 def _write_table(table: TextTable, folder: Path, columns: list[str], key: bytes) -> int:

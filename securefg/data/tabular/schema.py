@@ -2,7 +2,9 @@
 
 All sites share the schema, so a value of a table enters it only if one organisation alone has
 enough records of it. A count over all organisations would not do: a bank with nine records of a
-value would learn from the value's entry that another bank has the tenth.
+value would learn from the value's entry that another bank has the tenth. Nothing else in it depends
+on a single record: a category always has the feature `other`, and a mean is taken of numbers
+between the tenth smallest and the tenth largest one.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ Holders = Sequence[Iterable[str]]
 FILE = "schema.json"
 LARGEST = 1e30
 """Numbers beyond it overflow in sums of squares."""
+NUMBERS_PER_RECORD = 3
+"""A mean needs so many times `min_records` numbers, since the tails on both sides are cut."""
 RARE_ABOVE = 0.8
 """From this share of one of two classes on, the other is the rare one."""
 
@@ -100,6 +104,14 @@ def count_records(found: Texts, holders: Holders = ()) -> Counter[str]:
     return most
 
 
+def count_filled(found: Texts, holders: Holders = ()) -> Counter[str]:
+    """Return how many values each organisation has."""
+    if not any(holders):
+        return Counter({"": sum(value is not None for value in found)})
+    pairs = zip(found, holders, strict=True)
+    return Counter(name for value, names in pairs if value is not None for name in set(names))
+
+
 def describe_column(
     name: str,
     found: Texts,
@@ -128,14 +140,15 @@ def _learn_column(
     values = [value for value in found if value is not None]
     numbers = None if name in settings.categorical else as_numbers(values)
     if numbers is not None:
-        tamed = _without_tails(numbers, least)
-        mean, scale = _round_scale(float(tamed.mean()), float(tamed.std()))
+        mean, scale = 0.0, 1.0
+        most = max(count_filled(found, holders).values(), default=0)
+        if most >= NUMBERS_PER_RECORD * least:
+            mean, scale = _learn_scale(numbers, found, holders, least)
         return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale)
     counts = count_records(found, holders)
     enough = sorted((-count, value) for value, count in counts.items() if count >= least)
     kept = tuple(sorted(value for _, value in enough[: settings.max_categories]))
-    other = len(counts) > len(kept)
-    return Column(name=name, kind="category", missing=missing, values=kept, other=other)
+    return Column(name=name, kind="category", missing=missing, values=kept, other=True)
 
 
 def _declared_column(name: str, missing: bool, settings: TableSettings) -> Column | None:
@@ -155,14 +168,25 @@ def _declared_column(name: str, missing: bool, settings: TableSettings) -> Colum
     return None
 
 
+def _learn_scale(
+    numbers: NDArray[np.float64], found: Texts, holders: Holders, least: int
+) -> tuple[float, float]:
+    """Return mean and scale. A mean that is one value has to be frequent, as categories have."""
+    tamed = _without_tails(numbers, least)
+    if tamed.min() == tamed.max():
+        same = (None if v is None else str(float(v) == tamed[0]) for v in found)
+        if count_records(list(same), holders)["True"] < least:
+            return 0.0, 1.0
+    return _round_scale(float(tamed.mean()), float(tamed.std()))
+
+
 def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float64]:
-    """Cut the smallest and largest values to the `least`-th of them, at most a tenth of all.
+    """Cut the smallest and largest values to the `least`-th of them.
 
     One very rich person would show in the mean and the scale of a column otherwise.
     """
     ordered = np.sort(numbers)
-    cut = min(least, len(ordered) // 10)
-    low, high = ordered[max(cut - 1, 0)], ordered[-max(cut, 1)]
+    low, high = ordered[least - 1], ordered[-least]
     return np.clip(numbers, max(low, -LARGEST), min(high, LARGEST))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,15 @@ from typer.testing import CliRunner
 
 from securefg.cli.main import app
 from securefg.data.tabular.prepare import prepared
-from securefg.data.tabular.pseudonyms import TELLS, new_key, pseudonym, read_key
+from securefg.data.tabular.pseudonyms import (
+    TELLS,
+    new_key,
+    pseudonym,
+    read_key,
+    write_pseudonymised,
+)
 from securefg.foundation.errors import DataError
-from securefg.settings.tables import table_settings
+from securefg.settings.tables import TableSettings, table_settings
 
 KEY = bytes(range(32))
 
@@ -62,3 +70,26 @@ def test_banks_are_aligned_by_pseudonyms_alone(tmp_path: Path) -> None:
     plain, hidden = (prepared(f, table_settings(f)) for f in (banks, out))
     assert hidden.gathered.shared == plain.gathered.shared == 1
     assert hidden.edges.tolist() == plain.edges.tolist()
+
+
+def test_pseudonymised_files_are_their_owners_alone(tmp_path: Path) -> None:
+    """Files that others can read become readable as soon as somebody opens the folder."""
+    banks = tmp_path / "banks"
+    for name in ("north", "south"):
+        (banks / name).mkdir(parents=True)
+        (banks / name / "nodes.csv").write_text("id,mail,age,label\nann,a@b.c,30,0\nsam,,40,1\n")
+        (banks / name / "edges.csv").write_text("a,b,memo\nann,sam,for ann\n")
+    (banks / "tables.yaml").write_text("ignore: [mail, memo]\nencoding: cp1252\n")
+    before = os.umask(0)
+    try:
+        write_pseudonymised(banks, tmp_path / "out", bytes(32), table_settings(banks))
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert len(modes) == 8
+    text = "".join(path.read_text() for path in modes if path.is_file())
+    assert "ann" not in text
+    assert "a@b.c" not in text
+    assert table_settings(tmp_path / "out") == TableSettings()

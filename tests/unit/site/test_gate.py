@@ -30,7 +30,7 @@ from securefg.cli.main import app
 from securefg.flare.filters import ModelReceived, SecurefgFilter
 from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError
 from securefg.site.books import SiteBooks
-from securefg.site.gate import open_home
+from securefg.site.gate import Gate, Update, UpdateRefused, open_home
 from securefg.site.policy import POLICY_FILE, JobRefused
 
 HALF_A_STEP = 2.0**-9
@@ -208,9 +208,53 @@ BAD: dict[str, Callable[[], Shareable]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_it_does_not_know_is_refused_and_not_booked(name: str, home: Path) -> None:
-    with pytest.raises(PrivacyError):
-        through(home, BAD[name]())
+def test_gate_unfit_update_is_booked_and_looks_like_a_failure(name: str, home: Path) -> None:
+    """A trainer could tell of the data by the shape that it sends."""
+    left = through(home, BAD[name]())
+    assert left == make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    assert len(SiteBooks(home).releases()) == 1
+    assert "UpdateRefused" in (home / "refusals.jsonl").read_text()
+
+
+def test_gate_budget_ends_repeated_refusals(home: Path) -> None:
+    change_floor(home, "epsilon: 8.0", "epsilon: 3.5")  # for two updates, of whatever jobs
+    answers = []
+    for number in range(6):
+        try:
+            answers.append(through(home, BAD["another shape"](), job=f"job-{number}"))
+        except BudgetExceeded:
+            answers.append(None)
+    assert answers == [make_reply(ReturnCode.EXECUTION_EXCEPTION)] * 2 + [None] * 4
+    assert len(SiteBooks(home).releases()) == 2
+    with pytest.raises(BudgetExceeded):  # the next good update gets nothing either
+        through(home, weights(), job="another")
+
+
+def test_gate_floor_ends_repeated_refusals_of_a_job(home: Path) -> None:
+    change_floor(home, "max_rounds: 50", "max_rounds: 2")
+    for _ in range(2):
+        through(home, BAD["a name less"]())
+    with pytest.raises(JobRefused, match="update 3 of job-1"):
+        through(home, BAD["a name less"]())
+
+
+def test_gate_books_before_it_reads_the_update(home: Path) -> None:
+    opened = Gate.of(home, 1.0, 2.0, "replace_one")
+
+    def read_update() -> Update:
+        assert len(SiteBooks(home).releases()) == 1
+        raise ValueError("row 4711")
+
+    with pytest.raises(UpdateRefused):
+        opened.pass_on("job-1", MODEL, read_update)
+    assert len(SiteBooks(home).releases()) == 1
+
+
+def test_gate_unfit_model_is_refused_unread(home: Path) -> None:
+    opened = Gate.of(home, 1.0, 2.0, "replace_one")
+    for model in ({"w": [1.0]}, {"w": np.array(["a"])}, {}):
+        with pytest.raises(PrivacyError):
+            opened.pass_on("job-1", model, lambda: pytest.fail("read"))  # type: ignore[arg-type]
     assert SiteBooks(home).releases() == []
 
 
