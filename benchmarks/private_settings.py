@@ -22,7 +22,11 @@ from stored_runs import Row, Store
 STORE = Path(__file__).parent / "private_rows.jsonl"
 FIRST_SEED = 400
 LOCAL = ("privacy={}", "method={name: best_alone, links: %d}")
-SERVER = ("privacy={}", "method={name: label_propagation}", "training.rounds=1")
+SERVER = (
+    "privacy={}",
+    "method={name: label_propagation, coordinates: 32}",
+    "training.rounds=1",
+)
 JOINT = (
     "privacy={}",
     "method={name: alone}",
@@ -98,7 +102,7 @@ def users(config: str, choices: str, silos: str) -> Setting:
     """Return a setting of users with one node each."""
     covers = "a user's features; not the graph and the labels, which the server has"
     models, alone = (USERS,), SERVER
-    name = "label propagation by the server alone"
+    name = "the server alone, from graph and labels"
     return Setting(config, silos, covers, choices, models, alone, name, seeds=5, joint=False)
 
 

@@ -34,6 +34,7 @@ MOVES = ("cpu", "numpy", "item", "tolist")
 ON_THE_CPU = {
     "batched_gcn": "numpy finds the places of a mask that is on the CPU already",
     "given": "weights of a network that was given are hashed once, before the run",
+    "graph_coordinates": "eigenvectors and a regression are computed once, by scipy",
     "graph_operators": "operators are built once, by scipy",
     "many_mlps": "initial weights and sample orders come from numpy streams, drawn once",
     "neighbourhoods": "sums over neighbourhoods are planned once, and masked on the CPU",
