@@ -2,7 +2,7 @@
 
     A_hat = D^-1/2 (A + I) D^-1/2 = U diag(v) U^T,    r_i = row i of U diag(a / (1 - (1 - a) v))
 
-over the largest v. r is at length 1. Personalised propagation weighs eigenvectors by the same
+over the largest v of the largest component. r is at length 1. Personalised propagation weighs eigenvectors by the same
 factors, but sums labels where this fits them. Each is right where the other is wrong, so that the
 product of both is better than either (docs/reference/private_users.md).
 """
@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import fmin_l_bfgs_b
 from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 
@@ -30,15 +31,24 @@ LEAST: Final = 1e-4
 
 
 def spectral_coordinates(edge_index: Tensor, num_nodes: int, count: int, teleport: float) -> Floats:
-    """Return r of every node, (n, count), or fewer columns for a graph with fewer nodes."""
+    """Return r of every node, (n, count), or fewer columns if the largest component has fewer
+    nodes. Nodes outside that component have zeros.
+
+    Each component has an eigenvector of value 1. Over all of them the largest eigenvectors would
+    not be determined.
+    """
     adjacency = _normalise(edge_index, num_nodes)
-    if num_nodes <= max(DENSE, 2 * count):
-        values, vectors = np.linalg.eigh(adjacency.toarray())
+    _, parts = connected_components(adjacency, directed=False)
+    inside = np.flatnonzero(parts == np.bincount(parts).argmax())
+    connected = csr_array(adjacency[inside][:, inside])
+    if len(inside) <= max(DENSE, 2 * count):
+        values, vectors = np.linalg.eigh(connected.toarray())
     else:
         find: Any = eigsh
-        values, vectors = find(adjacency, k=count, which="LA", v0=np.ones(num_nodes))
+        values, vectors = find(connected, k=count, which="LA", v0=np.ones(len(inside)))
     values, vectors = values[-count:], vectors[:, -count:]
-    rows = vectors * (teleport / (1 - (1 - teleport) * values))
+    rows = np.zeros((num_nodes, len(values)))
+    rows[inside] = vectors * (teleport / (1 - (1 - teleport) * values))
     unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return unit
 

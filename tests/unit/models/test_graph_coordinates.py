@@ -58,3 +58,16 @@ def test_no_known_label_leaves_equal_shares() -> None:
 def test_product_of_shares_sums_to_one_where_one_factor_is_zero() -> None:
     product = multiply_shares(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
     assert torch.allclose(product, torch.tensor([[0.5, 0.5]]))
+
+
+def test_many_components_leave_the_same_coordinates_each_time() -> None:
+    """Pairs of nodes beside the cliques add eigenvectors of value 1, which nothing determines."""
+    count, pairs = SIZE * PARTS, 300
+    first = torch.arange(count, count + 2 * pairs, 2)
+    apart = torch.stack([first, first + 1])
+    edges = torch.cat([ring_of_cliques(), apart, apart.flip(0)], 1)
+    found = [spectral_coordinates(edges, count + 2 * pairs, 4, 0.1) for _ in range(2)]
+    assert np.array_equal(found[0], found[1])
+    assert not found[0][count:].any()
+    alone = spectral_coordinates(ring_of_cliques(), count, 4, 0.1)
+    assert np.allclose(found[0][:count] @ found[0][:count].T, alone @ alone.T)
