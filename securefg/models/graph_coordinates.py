@@ -2,9 +2,9 @@
 
     A_hat = D^-1/2 (A + I) D^-1/2 = U diag(v) U^T,    r_i = row i of U diag(a / (1 - (1 - a) v))
 
-over the largest v of the largest component. r is at length 1. Personalised propagation weighs eigenvectors by the same
-factors, but sums labels where this fits them. Each is right where the other is wrong, so that the
-product of both is better than either (docs/reference/private_users.md).
+over the largest v of the largest component. r is at length 1. Personalised propagation weighs
+eigenvectors by the same factors, but sums labels where this fits them. The product of both was
+better than either on most graphs (docs/reference/private_users.md).
 """
 
 from __future__ import annotations
