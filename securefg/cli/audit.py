@@ -275,7 +275,7 @@ def show_answer(console: Console, answer: Answer, everything: bool = False) -> N
 
 def _print_answer(run: Path, answer: Answer, found: Audit, form: Form) -> None:
     from audits.answer.exports import FORMATS
-    from audits.answer.membership_reports import REPORTS, read_tests
+    from audits.membership_reports import REPORTS, read_tests
 
     if form.value in REPORTS:
         sys.stdout.write(REPORTS[form.value](read_tests(run, found.findings)))

@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import auc
 from typer.testing import CliRunner
 
-from audits.answer.membership_reports import Curve, read_tests
+from audits.membership_reports import Curve, read_tests
 from audits.metrics import area_under_curve
 from audits.plan import Plan
 from audits.run import audit
