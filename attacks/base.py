@@ -30,6 +30,8 @@ from securefg.settings.execution import TrainingSettings
 AdversaryKind = Literal["server", "client", "wire", "outsider"]
 Place = tuple[str, str]
 """A message's kind, and a field of it."""
+Function = Callable[[Tensor, Tensor], Tensor]
+"""A network: flat weights, and samples, to a score per sample and class."""
 MASKED = "mask"
 AS_IT_IS = "plain"
 
@@ -97,6 +99,7 @@ class View:
     own       the shards of the colluding clients, where the adversary is a set of clients
     query     the answers for every node after these of its own nodes (global ids) have got these
               features: a client may change what it holds, and ask again
+    function  the network whose weights cross, where the auditor has its code
     """
 
     adversary: Adversary
@@ -111,6 +114,7 @@ class View:
     query: Callable[[Tensor, Tensor], Tensor] | None = field(default=None, repr=False)
     noise: Mapping[Place, Noise] = field(default_factory=dict)
     noise_left: tuple[str, ...] = ()
+    function: Function | None = field(default=None, repr=False)
     seen: Sequence[Seen] = field(default=(), repr=False)
 
     def places(self, need: Meaning) -> list[Place]:

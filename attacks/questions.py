@@ -289,6 +289,16 @@ class TrainedSamples(SampleQuestion, name="trained_samples", secret=RECORD):
 
 
 @dataclass(frozen=True)
+class MatchedSamples(TrainedSamples, name="matched_samples"):
+    """A question: which samples did these few clients train on, by one update of each?
+
+    shape  of one sample, as the network reads it
+    """
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TrainingSamples(SampleQuestion, name="training_samples", secret=RECORD):
     """A question: which samples did these clients train on, up to their order?"""
 
@@ -390,6 +400,20 @@ class MemberSamples(Question, name="member_samples", secret=MEMBER):
 
 
 @dataclass(frozen=True)
+class TrainedMembers(Question, name="trained_members", secret=MEMBER):
+    """A question: did these clients train on these samples?
+
+    samples  (n, ...) as the network reads them, with
+    labels   their classes, both known to the adversary
+    clients  about which client each is asked
+    """
+
+    samples: NDArray[np.float32] = field(repr=False)
+    labels: Ids = field(repr=False)
+    clients: Ids = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Presence(PresenceQuestion, name="presence", secret=HOLDER):
     """A question: which of these nodes are with this client?"""
 
@@ -477,6 +501,11 @@ class ClassRatios(Question, name="class_ratios", secret=GROUP):
 @dataclass(frozen=True)
 class ClientClasses(Question, name="client_classes", secret=GROUP):
     """A question: which of these clients have a node of the class?"""
+
+
+@dataclass(frozen=True)
+class TrainedClasses(Question, name="trained_classes", secret=GROUP):
+    """A question: which of these clients have a sample of the class?"""
 
 
 @dataclass(frozen=True)

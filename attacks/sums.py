@@ -45,13 +45,15 @@ def known_rows(question: SumQuestion) -> tuple[Array, Array]:
 
 
 def observed_sum(view: View, need: Meaning) -> Array:
-    """Return the opened sum, the sum of single uploads, or the released one, flat."""
+    """Return the first opened sum, the sum of the first round's uploads, or the released one."""
     opened, released = view.sums(need), view.release(need)
     plain = [message for message in view.uploads(need) if not message.masked]
     if opened:
         value = opened[0].value.double()
     elif plain:
-        value = torch.cat([message.value.double() for message in plain]).sum(0)
+        first = min(message.round for message in plain)
+        rows = [message.value.double() for message in plain if message.round == first]
+        value = torch.cat(rows).sum(0)
     elif released is not None:
         value = released.double()
     else:

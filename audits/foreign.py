@@ -29,7 +29,15 @@ from attacks.base import Array, Message, Place, View
 from attacks.models import sent_models
 from audits.empirical_epsilon import epsilon_of_mu
 from audits.findings.record import Finding, Verdict
-from audits.foreign_record import check_record, read_clients, recipe_of, undescribed_fields
+from audits.foreign_network import ForeignNetwork, Samples
+from audits.foreign_record import (
+    check_record,
+    read_clients,
+    read_held_out,
+    read_samples,
+    recipe_of,
+    undescribed_fields,
+)
 from audits.laws import chi2_quantile
 from audits.mechanisms.results import FAMILY_LEVEL
 from audits.unread_fields import Spoken
@@ -52,11 +60,19 @@ class ForeignTruth:
 
     path: Path
     exchange: Exchange
+    network_path: str = ""
+    data: Path | None = None
 
     @classmethod
-    def from_path(cls, path: Path) -> ForeignTruth:
-        """Read an exchange of another framework, and check it."""
-        found = cls(path, read_exchange(path))
+    def from_path(
+        cls, path: Path, network_path: str = "", data: Path | None = None
+    ) -> ForeignTruth:
+        """Read an exchange of another framework, and check it.
+
+        network_path  the module path of the network's code, where the auditor has it
+        data          the folder of clients' samples, `private` of the recording by default
+        """
+        found = cls(path, read_exchange(path), network_path, data)
         found.check()
         return found
 
@@ -69,6 +85,15 @@ class ForeignTruth:
             _ = self.samples
         if self._labels_path.is_file():
             _ = self.labels
+        _ = self.held_out, self.network
+
+    @cached_property
+    def network(self) -> ForeignNetwork | None:
+        """Return the network whose weights were recorded, or None where its code is not known."""
+        if not self.network_path:
+            return None
+        known = next(iter(self.inputs.values())) if self._samples_path.is_file() else None
+        return ForeignNetwork.from_path(self.network_path, self.exchange, known)
 
     @cached_property
     def server_view(self) -> View:
@@ -107,7 +132,11 @@ class ForeignTruth:
         if not self.defended:
             return self
         named = self.exchange.control
-        return None if named is None else ForeignTruth.from_path(self.path / named)
+        if named is None:
+            return None
+        path = self.path / named
+        has_data = (path / "private" / "truth.npz").is_file()
+        return ForeignTruth.from_path(path, self.network_path, None if has_data else self.data)
 
     @cached_property
     def uploads(self) -> list[Message]:
@@ -128,23 +157,40 @@ class ForeignTruth:
         ]
 
     @property
+    def _folder(self) -> Path:
+        return self.data or self.path / "private"
+
+    @property
     def _samples_path(self) -> Path:
-        return self.path / "private" / "truth.npz"
+        return self._folder / "truth.npz"
 
     @property
     def _labels_path(self) -> Path:
-        return self.path / "private" / "labels.npz"
+        return self._folder / "labels.npz"
+
+    @cached_property
+    def inputs(self) -> dict[int, Samples]:
+        """Return the samples of every known client in the shape in which a network reads them."""
+        return read_samples(self._samples_path)
+
+    @cached_property
+    def held_out(self) -> tuple[Samples, NDArray[np.int64]] | None:
+        """Return samples that nobody trained on and their classes, where they are given."""
+        return read_held_out(self._folder / "held_out.npz", self.exchange.classes or 0)
 
     @cached_property
     def samples(self) -> dict[int, Array]:
         """Of every client that is known, (samples, inputs)."""
-        found = read_clients(self._samples_path, np.float64)
+        found = {
+            client: rows.reshape(len(rows), -1).astype(np.float64)
+            for client, rows in self.inputs.items()
+        }
         width = self.exchange.num_inputs or next(iter(found.values())).shape[-1]
         for client, rows in found.items():
-            if rows.ndim != 2 or rows.shape[1] != width:
+            if rows.shape[1] != width:
                 raise ConfigError(
-                    f"{self._samples_path}: client {client} has an array of shape {rows.shape}; "
-                    f"wanted samples by {width} inputs"
+                    f"{self._samples_path}: client {client} has an array of shape "
+                    f"{self.inputs[client].shape}; wanted samples by {width} inputs"
                 )
         return found
 
@@ -181,6 +227,7 @@ class ForeignTruth:
             meanings=self.meanings,
             networks={"network": exchange.layout},
             training=recipe_of(exchange),
+            function=self.network,
             seen=seen,
         )
 

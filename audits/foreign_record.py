@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import CannotAttack, Place, View
+from audits.foreign_network import Samples
 from securefg.foundation.errors import ConfigError, DataError
 from securefg.foundation.npz import read_npz
 from securefg.protocol.exchange import Exchange
@@ -125,6 +126,42 @@ def read_clients(path: Path, kind: type[Scalar]) -> dict[int, NDArray[Scalar]]:
     if not found:
         raise ConfigError(f"{path}: found no client; expected an array per client")
     return found
+
+
+def read_samples(path: Path) -> dict[int, Samples]:
+    """Return the samples of a private file by client."""
+    found: dict[int, Samples] = {}
+    width = None
+    for client, rows in read_clients(path, np.float32).items():
+        if rows.ndim < 2:
+            raise ConfigError(
+                f"{path}: client {client} has an array of shape {rows.shape}; wanted samples by "
+                "inputs"
+            )
+        width = rows.shape[1:] if width is None else width
+        if rows.shape[1:] != width:
+            raise ConfigError(
+                f"{path}: client {client}: found samples of shape {rows.shape[1:]}; expected "
+                f"{width} as the first client has"
+            )
+        found[client] = rows
+    return found
+
+
+def read_held_out(path: Path, classes: int) -> tuple[Samples, NDArray[np.int64]] | None:
+    """Return samples that nobody trained on and their classes, or None where there are none."""
+    if not path.is_file():
+        return None
+    try:
+        held = read_npz(path)
+        samples, labels = held["samples"], held["labels"].astype(np.int64)
+    except (DataError, KeyError, ValueError) as error:
+        raise ConfigError(f"{path}: found no arrays `samples` and `labels` ({error})") from error
+    if len(samples) != len(labels) or labels.ndim != 1 or not len(labels):
+        raise ConfigError(f"{path}: found {len(samples)} samples and {len(labels)} labels")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ConfigError(f"{path}: labels: expected classes from 0 to {classes - 1}")
+    return samples.astype(np.float32), labels
 
 
 def recipe_of(exchange: Exchange) -> TrainingSettings | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from attacks import attack_names, attack_or_error, get_attack
 from attacks.base import AnyAttack, Attack
 from audits.findings.record import EndedAudit
+from audits.foreign_network import find_network
 from audits.games import load_game
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.transcript import Adversary
@@ -36,6 +38,8 @@ class Plan:
     overrides    of the run's `audit` settings, as `audit.leak_threshold=0.1`
     attacks_only  every attack of a default audit and no promise, beside the findings that are
                  stored (only for a plan that names no attack and no adversary)
+    network      module path of the network of another framework's recording
+    data         folder of its clients' samples, by default `private` of the recording
     """
 
     only: tuple[str, ...] = ()
@@ -47,6 +51,8 @@ class Plan:
     thorough: bool = False
     overrides: tuple[str, ...] = ()
     attacks_only: bool = False
+    network: str = ""
+    data: Path | None = None
 
     def __post_init__(self) -> None:
         for name in (*self.only, *self.more):
@@ -59,6 +65,18 @@ class Plan:
             raise ConfigError(f"attack: two attacks are named {name!r}; each needs its own name")
         for text in self.adversaries:
             Adversary.parse(text)
+        if self.network:
+            find_network(self.network)  # the user named it: no folder did
+        if self.data is not None and not self.data.is_dir():
+            raise ConfigError(f"--data: found no folder {self.data}; expected one with truth.npz")
+
+    def check_own_run(self) -> None:
+        """Raise where something is given that a run of this package has already."""
+        if self.network or self.data is not None:
+            raise ConfigError(
+                "--network, --data: found a run of securefg, which knows both; expected another "
+                "framework's recording"
+            )
 
     def check_clients(self, clients: int) -> None:
         """Raise where an adversary is a client that the run does not have."""

@@ -74,7 +74,7 @@ def audit(
 def _audit_truth(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
     torch.set_num_threads(1)
     if is_foreign(path):
-        foreign = ForeignTruth.from_path(path)
+        foreign = ForeignTruth.from_path(path, plan.network, plan.data)
         plan.check_clients(foreign.exchange.clients)
         about = {"name": foreign.exchange.name, "method": foreign.method_name}
         return Auditing(foreign, plan, path / "audit", about, told).carry_out(
@@ -82,6 +82,7 @@ def _audit_truth(path: Path, plan: Plan, told: Told, controls: Path | None) -> A
             lambda rounds: foreign.undefended_truth(),
             foreign.defended,
         )
+    plan.check_own_run()
     recorded = Truth.of(RunFolder.open(path))
     plan.check_clients(recorded.experiment.public.num_clients)
     truth = recorded.judged_by(audit_settings(recorded.config.audit, plan.overrides))

@@ -11,7 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.questions import ClassRatios, ClientLabels, OthersLabels, TrainingLabels
+from attacks.questions import (
+    ClassRatios,
+    ClientLabels,
+    OthersLabels,
+    TrainedClasses,
+    TrainingLabels,
+)
 from audits import metrics
 from audits.foreign import ForeignTruth
 from audits.games.base import (
@@ -226,6 +232,40 @@ def class_ratios(
     return BinaryGame(
         question=ClassRatios(ids=ids.ravel()[order]),
         metric="AUC over clients and classes: more of the class than the median client",
+        unit="client",
+        truth=so,
+        prior_scores=rates if area_under_curve(so, rates) > 0.5 else None,
+    )
+
+
+FEWEST_OF_EACH = 5
+
+
+@plays(TrainedClasses)
+def trained_classes(
+    truth: ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> BinaryGame:
+    """Ask which classes are among a client's samples, of clients with few.
+
+    Id k C + c stands for client k and class c. The prior is how many of the other clients have the
+    class.
+    """
+    shares, clients = class_shares(truth, adversary)
+    chosen = np.sort(rng.permutation(len(clients))[:MANY_CLIENTS])
+    has = shares > 0
+    present = has[chosen].astype(np.int64)
+    if min(present.sum(), (1 - present).sum()) < FEWEST_OF_EACH:
+        raise CannotAttack(
+            f"{present.sum()} of {present.size} pairs of a client and a class have samples; at "
+            f"least {FEWEST_OF_EACH} are needed with samples, and as many without"
+        )
+    others = has.sum(0) - present
+    order = rng.permutation(present.size)
+    ids = clients[chosen][:, None] * shares.shape[1] + np.arange(shares.shape[1])
+    rates, so = others.ravel()[order].astype(np.float64), present.ravel()[order]
+    return BinaryGame(
+        question=TrainedClasses(ids=ids.ravel()[order]),
+        metric="AUC over clients and classes: has a sample of the class",
         unit="client",
         truth=so,
         prior_scores=rates if area_under_curve(so, rates) > 0.5 else None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack
-from attacks.questions import ClientSamples, TrainedSamples, TrainingSamples
+from attacks.questions import ClientSamples, MatchedSamples, TrainedSamples, TrainingSamples
 from audits.foreign import ForeignTruth
 from audits.games.base import OutcomeGame, choose_targets, plays, somebody_elses
 from audits.games.kriging import KNOWN_SHARE, known_apart, krige_rows
@@ -201,10 +201,34 @@ def trained_samples(
     )
 
 
+FEW_CLIENTS = 6
+
+
+@plays(MatchedSamples)
+def matched_samples(
+    truth: ForeignTruth, adversary: Adversary, rng: np.random.Generator
+) -> TrainedSampleGame:
+    """Ask for the samples of a few clients: a search for each costs seconds."""
+    game = trained_samples(truth, adversary, rng)
+    asked = game.question
+    assert isinstance(asked, TrainedSamples)
+    shape = next(iter(truth.inputs.values())).shape[1:]
+    question = MatchedSamples(
+        ids=asked.ids[:FEW_CLIENTS], num_samples=asked.num_samples, shape=shape
+    )
+    few = slice(FEW_CLIENTS)
+    return replace(
+        game, question=question, truth=game.truth[few], prior_guess=game.prior_guess[few]
+    )
+
+
 def _other_samples(
     samples: dict[int, Array], client: int, count: int, rng: np.random.Generator
 ) -> Array:
-    pool = np.concatenate([rows for k, rows in samples.items() if k != client])
+    others = [rows for k, rows in samples.items() if k != client]
+    if not others:
+        raise CannotAttack("samples of one client: what could be guessed of it is not known")
+    pool = np.concatenate(others)
     drawn = pool[rng.integers(len(pool), size=count)]
     drawn[0] = pool.mean(0)
     return drawn

@@ -71,6 +71,20 @@ def audit(
             metavar="MODULE", help="Also run this attack of your own, given by module path."
         ),
     ] = None,
+    network: Annotated[
+        str,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="Another framework's recording: your code of its network.",
+        ),
+    ] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Another framework's recording: clients' samples; by default its folder private.",
+        ),
+    ] = None,
     adversary: Annotated[
         list[str] | None, typer.Option(metavar="WHO", help="server, client:3,5, wire, outsider.")
     ] = None,
@@ -138,6 +152,8 @@ def audit(
         trials=trials,
         thorough=thorough,
         overrides=tuple(overrides or ()),
+        network=network,
+        data=data,
     )
     risks = _accepted_file(accepted)
     is_text = form is Form.text and not as_json

@@ -33,7 +33,7 @@ def add_truth(
     client = _client_of(exchange, Path(home))
     folder = exchange / "private"
     folder.mkdir(mode=0o700, exist_ok=True)
-    _add_array(folder / "truth.npz", client, np.asarray(samples).reshape(len(samples), -1))
+    _add_array(folder / "truth.npz", client, np.asarray(samples))
     if labels is not None:
         _add_array(folder / "labels.npz", client, np.asarray(labels))
     return client

@@ -3,8 +3,9 @@
     FOLDER/foreign.yaml       what the exchange is, and what it claims of its noise (`Exchange`)
     FOLDER/transcript/        every message (docs/reference/transcript_format.md)
     FOLDER/private/truth.npz  optional, for the games alone: clients' samples, an array per client
-                              under its number, (samples, inputs)
+                              under its number, (samples, ...) as the network reads them
     FOLDER/private/labels.npz optional, likewise: the class of every sample
+    FOLDER/private/held_out.npz  optional: `samples` that nobody trained on, and their `labels`
 
 `ExchangeWriter` writes all of them from numpy arrays, and imports no torch.
 """
@@ -275,16 +276,26 @@ class ExchangeWriter:
         self._append_record(round, "sum", ("server",), f"{kind}.sum", of, sums)
 
     def truth(
-        self, samples: Mapping[int, NDArray[Any]], labels: Mapping[int, NDArray[Any]] = {}
+        self,
+        samples: Mapping[int, NDArray[Any]],
+        labels: Mapping[int, NDArray[Any]] = {},
+        held_out: tuple[NDArray[Any], NDArray[Any]] | None = None,
     ) -> None:
         """Store the samples that every client trained on, and their classes, for the games that
-        score attacks."""
+        score attacks.
+
+        held_out  samples that nobody trained on, and their classes
+        """
         folder = self.path / "private"
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, held in (("truth.npz", samples), ("labels.npz", labels)):
             arrays: dict[str, Any] = {str(client): rows for client, rows in held.items()}
             if arrays:
                 np.savez_compressed(folder / name, **arrays)
+        if held_out is not None:
+            samples_held, labels_held = held_out
+            where = folder / "held_out.npz"
+            np.savez_compressed(where, samples=samples_held, labels=labels_held)
 
     def close(self) -> None:
         """Write the description, with the last link of the transcript in it."""

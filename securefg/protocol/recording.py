@@ -180,10 +180,14 @@ class Recording:
         self,
         samples: Mapping[int, NDArray[Any]],
         labels: Mapping[int, NDArray[Any]] | None = None,
+        held_out: tuple[NDArray[Any], NDArray[Any]] | None = None,
     ) -> None:
-        """Keep the samples, and labels, of clients that the audit may score attacks against."""
-        flat = {client: np.asarray(rows).reshape(len(rows), -1) for client, rows in samples.items()}
-        self._writer.truth(flat, labels or {})
+        """Keep the samples, and labels, of clients that the audit may score attacks against.
+
+        held_out  samples that nobody trained on and their labels, for questions of membership
+        """
+        kept = {client: _as_rows(np.asarray(rows)) for client, rows in samples.items()}
+        self._writer.truth(kept, labels or {}, held_out)
 
     def close(self) -> None:
         """Write the description; without an upload there is nothing to describe."""
@@ -348,6 +352,11 @@ def _check_number(what: str, value: int) -> int:
     if not 0 <= value < MOST_CLIENTS:
         raise ConfigError(f"{what}: found {value}; expected 0 to {MOST_CLIENTS - 1}")
     return int(value)
+
+
+def _as_rows(samples: NDArray[Any]) -> NDArray[Any]:
+    """Return samples in their own shape, and a list of numbers as samples of one number."""
+    return samples if samples.ndim > 1 else samples.reshape(len(samples), -1)
 
 
 def _prefix_names(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -138,6 +138,9 @@ def num_training(config: RunConfig, info: PublicInfo) -> int:
         return min(info.num_nodes, split.labels_per_class * info.num_classes)
     if split.kind == "folds":
         return round(0.9 * (1 - 1 / split.num_folds) * info.num_nodes)
+    published = dataset_info(config.data.name).public_training
+    if split.kind == "public" and published is not None:
+        return published
     raise ConfigError(
         f"data.split.kind: {split.kind!r} does not say how many nodes train; allowed for a plan: "
         "shares, random, folds, or --train"

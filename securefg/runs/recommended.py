@@ -69,7 +69,10 @@ def _suit_of(
     if method.suits is None:
         return None
     links = getattr(config.method, "links", None)
-    known = "links" in method_settings(name).model_fields and links is not None
+    fields = method_settings(name).model_fields
+    known = "links" in fields and links is not None
+    if getattr(config.method, "link_columns", 0) and "link_columns" not in fields:
+        return None  # its epsilon would not cover features that are summed over links
     settings = config.method
     if name != config.method.name:
         settings = method_settings(name).model_validate({"links": links} if known else {})

@@ -21,6 +21,7 @@ class DatasetInfo:
     num_edges counts an undirected edge once, without self-loops and duplicates, as `Graph` does.
     norm is what rows are scaled to when `data.normalize_features` is not set: bags of words to a
     sum of one (L1), tf-idf of long pages to unit length (L2), as is usual for each.
+    public_training is the number of training nodes of the public split.
     """
 
     name: str
@@ -31,12 +32,25 @@ class DatasetInfo:
     num_classes: int | None = None
     directed: bool = False
     norm: Norm = "l1"
+    public_training: int | None = None
 
 
 _ALL = (
-    DatasetInfo("cora", "citations between papers, bag of words", 2708, 5278, 1433, 7),
-    DatasetInfo("citeseer", "citations between papers, bag of words", 3327, 4552, 3703, 6),
-    DatasetInfo("pubmed", "citations between papers, tf-idf", 19717, 44324, 500, 3),
+    DatasetInfo(
+        "cora", "citations between papers, bag of words", 2708, 5278, 1433, 7, public_training=140
+    ),
+    DatasetInfo(
+        "citeseer",
+        "citations between papers, bag of words",
+        3327,
+        4552,
+        3703,
+        6,
+        public_training=120,
+    ),
+    DatasetInfo(
+        "pubmed", "citations between papers, tf-idf", 19717, 44324, 500, 3, public_training=60
+    ),
     DatasetInfo(
         "chameleon", "links between Wikipedia pages, heterophilous", 2277, 36051, 2325, 5, True
     ),

@@ -94,7 +94,10 @@ def recommended(name: str, *words: str) -> str:
         ("private_majors_cornell5", ("--clients", "58"), "two_sums."),
         ("private_cornell5", (), "nothing to gain here, every client has about 2,882 training"),
         ("private_published_cornell5", (), "noisy_counts. In it predictions follow"),
-        ("private_users_cora", ("--train", "140"), "pseudo_sums. In it every user has one node"),
+        ("private_users_cora", (), "pseudo_sums. In it every user has one node"),
+        ("private_users_citeseer", (), "pseudo_sums. In it every user has one node"),
+        ("private_users_pubmed", (), "pseudo_sums. In it every user has one node"),
+        ("private_transfers", (), "nothing to gain here, no method"),  # others cover no transfer
         ("private_cora", ("--set", "privacy.target_epsilon=1"), "one_sum."),
         ("private_cora", ("--set", "privacy.target_epsilon=.3"), "nothing to gain here, no method"),
         ("fedavg_csbm", (), ""),
@@ -111,7 +114,7 @@ def test_recommended_method_follows_from_public_sizes(
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("data.split.kind=public", "how many nodes train"),
+        ("data={name: chameleon, split: {kind: public}}", "how many nodes train"),
         ("data={name: subcora}", "published sizes"),
     ],
 )

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from audits.plan import Plan
+from audits.run import audit
 from securefg.federation.roles import Site
 from securefg.foundation.errors import ConfigError, MaskingRefused
 from securefg.methods.pseudo_sums.algorithm import (
@@ -190,3 +192,14 @@ def test_many_users_tell_the_share_of_the_largest_class(
     scores = runner.start(config(tmp_path)).summary.test_scores
     assert scores is not None
     assert 0.3 < (scores.majority or 0.0) < 1
+
+
+def test_attack_on_records_reads_the_first_of_two_rounds(tmp_path: Path) -> None:
+    """The sums of two rounds, added up, are no sum of any round."""
+    whole = config(tmp_path).model_dump()
+    whole["training"]["rounds"] = 2
+    run = runner.start(parse_config(whole)).folder
+    found = audit(run.path, Plan(only=("summed_records",))).findings
+    (attack,) = [one for one in found if one.attack == "summed_records"]
+    assert attack.value is not None
+    assert attack.value.value == pytest.approx(1)
