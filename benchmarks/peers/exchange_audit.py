@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 
-def audit_exchange(exchange: Path) -> dict[str, Any]:
-    """Audit by the command. Return the exit code and every measured verdict."""
-    command = [sys.executable, "-m", "securefg", "audit", str(exchange)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def audit_exchange(exchange: Path, network: str, code: Path) -> dict[str, Any]:
+    """Audit by the command. Return the exit code and every measured verdict.
+
+    network  the network's module path, as MODULE:NAME, with
+    code     the folder in which the module lies
+    """
+    command = [sys.executable, "-m", "securefg", "audit", str(exchange), "--network", network]
+    known = [str(code), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, known))}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stdout + done.stderr)
     found = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]

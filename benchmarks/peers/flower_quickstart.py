@@ -43,6 +43,7 @@ from securefg.site.policy import POLICY_FILE, Budget, load_policy, write_policy 
 STORED = HERE / "flower_figures.json"
 CLIP, NOISE, DELTA, SIMULATED = 1.0, 1.5, 1e-5, 10
 CLASSES = {"cnn": 10, "sage": 7}
+NETWORKS = {"cnn": f"{NAME}.task:Net", "sage": f"{NAME}.task:Alone"}
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,11 @@ class Trial:
         task = read_task(app)
         self.add_truth(task)
         found = {"seconds": round(seconds, 1), "accuracy": self.score(task)}
-        return {**found, **self.read_books(), **audit_exchange(self.out / "exchange")}
+        return {
+            **found,
+            **self.read_books(),
+            **audit_exchange(self.out / "exchange", NETWORKS[self.kind], app),
+        }
 
     def add_truth(self, task: Any) -> None:
         """Add every site's training data to the recording."""
@@ -170,18 +175,19 @@ def read_samples(loader: Any) -> tuple[Any, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Flower's quickstart, recorded and protected.")
-    parser.add_argument("out", type=Path, help="a new folder")
+    parser.add_argument("out", type=Path, help="a new folder, or that of --open-only")
     parser.add_argument("--app", choices=list(CLASSES), default="cnn")
     parser.add_argument("--nodes", type=int, help="real SuperNodes instead of the simulation")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--budget", type=float, help="a site's total epsilon; none: the floor's")
     parser.add_argument("--seconds", type=float, default=900, help="the limit of one run")
+    parser.add_argument("--open-only", action="store_true", help="run the gated half later")
     parser.add_argument("--store", action="store_true", help="store the figures beside the script")
     asked = parser.parse_args(arguments)
     # Ended from outside, the script still ends its processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     out = asked.out.resolve()
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     sites, is_simulated = asked.nodes or SIMULATED, asked.nodes is None
     figures: dict[str, Any] = {
         "flwr": flwr.__version__,
@@ -195,11 +201,16 @@ def main(arguments: list[str] | None = None) -> None:
     trial: Callable[[str, bool], Trial] = lambda name, gated: Trial(  # noqa: E731
         out / name, asked.app, sites, asked.rounds, gated, asked.budget, asked.seconds
     )
-    figures["open"] = trial("open", False).run(is_simulated, None)
-    print(json.dumps(figures["open"], indent=1))
     control = out / "open" / "exchange"
-    figures["gated"] = trial("gated", True).run(is_simulated, control)
-    print(json.dumps(figures["gated"], indent=1))
+    for name, is_gated in (("open", False), ("gated", True)):
+        kept = out / f"{name}.json"
+        if not kept.is_file():
+            run = trial(name, is_gated).run(is_simulated, control if is_gated else None)
+            kept.write_text(json.dumps(run, indent=1) + "\n")
+        figures[name] = json.loads(kept.read_text())
+        print(json.dumps(figures[name], indent=1))
+        if asked.open_only:
+            return
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     if asked.store:
         stored = json.loads(STORED.read_text()) if STORED.is_file() else {}

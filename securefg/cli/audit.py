@@ -42,6 +42,8 @@ class Form(StrEnum):
     md = "md"
     sarif = "sarif"
     junit = "junit"
+    sacro = "sacro"
+    leakpro = "leakpro"
 
 
 def audit(
@@ -174,7 +176,7 @@ def audit(
         show_answer(console, answer, everything)
         _show_paths(console, run, answer, page)
     elif not is_text:
-        _print_answer(answer, form)
+        _print_answer(run, answer, found, form)
     _end_by_gate(answer, found, fail_on)
 
 
@@ -271,10 +273,14 @@ def show_answer(console: Console, answer: Answer, everything: bool = False) -> N
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _print_answer(answer: Answer, form: Form) -> None:
+def _print_answer(run: Path, answer: Answer, found: Audit, form: Form) -> None:
     from audits.answer.exports import FORMATS
+    from audits.membership_reports import REPORTS, read_tests
 
-    sys.stdout.write(FORMATS[form.value](answer))
+    if form.value in REPORTS:
+        sys.stdout.write(REPORTS[form.value](read_tests(run, found.findings)))
+    else:
+        sys.stdout.write(FORMATS[form.value](answer))
 
 
 def _carried_out(

@@ -109,3 +109,11 @@ def test_every_python_name_on_a_page_exists() -> None:
 )
 def test_a_name_that_is_gone_is_seen(text: str, missing: set[str]) -> None:
     assert missing_names(text) == missing
+
+
+ENTRIES = ("record", "flower", "flare_filter", "epsilon", "ci")
+
+
+def test_readme_links_to_every_entry_point() -> None:
+    linked = Path("README.md").read_text()
+    assert [name for name in ENTRIES if f"(docs/howto/{name}.md)" not in linked] == []

@@ -76,3 +76,78 @@ def test_transformer_cost_of_a_small_one_is_above_one(peers: Any) -> None:
     assert found["recorded"] > 1
     assert found["protected"] > 1
     assert found["weights"] > 100_000
+
+
+@pytest.fixture
+def flare_app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a function that imports a job's client.py and model.py anew."""
+    pytest.importorskip("nvflare")
+    import importlib
+
+    def load(folder: str) -> Any:
+        for name in ("client", "model"):
+            sys.modules.pop(name, None)
+        monkeypatch.syspath_prepend(str((PEERS / folder).resolve()))
+        return importlib.import_module("client"), importlib.import_module("model")
+
+    yield load
+    for name in ("client", "model"):
+        sys.modules.pop(name, None)
+
+
+class OneRound:
+    """FLARE's client API for one round of one site."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self._params, self._rounds = params, iter((True, False))
+        self.sent: list[Any] = []
+
+    def init(self) -> None:
+        """Begin."""
+
+    def get_site_name(self) -> str:
+        return "site-1"
+
+    def is_running(self) -> bool:
+        return next(self._rounds)
+
+    def receive(self) -> Any:
+        return SimpleNamespace(params=self._params)
+
+    def send(self, model: Any) -> None:
+        self.sent.append(model)
+
+    FLModel = SimpleNamespace
+
+
+@pytest.mark.parametrize(
+    ("folder", "network"), [("hello_pt", "SimpleNetwork"), ("gnn_finance", "SAGE")]
+)
+def test_task_of_the_flare_job_trains_and_sends(
+    folder: str, network: str, flare_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, model = flare_app(folder)
+    if folder == "gnn_finance":
+        monkeypatch.setattr(model, "load_cora", lambda: small_cora(model))
+    start = getattr(model, network)().state_dict()
+    flare = OneRound({name: value.numpy() for name, value in start.items()})
+    monkeypatch.setattr(client, "flare", flare)
+    monkeypatch.setattr(sys, "argv", ["client.py", "--sites", "40", "--epochs", "1"])
+    client.main()
+    (sent,) = flare.sent
+    assert sent.params.keys() == start.keys()
+    assert any((sent.params[name] != start[name]).any() for name in start)
+    assert 0 <= sent.metrics["accuracy"] <= 1
+
+
+def small_cora(model: Any) -> Any:
+    """Return a ring of 100 nodes with Cora's number of features."""
+    import torch
+    from torch_geometric.data import Data
+
+    rng = torch.Generator().manual_seed(0)
+    nodes = torch.arange(100)
+    edges = torch.stack([nodes, (nodes + 1) % 100])
+    features = (torch.rand(100, model.FEATURES, generator=rng) < 0.02).float()
+    graph = Data(x=features, y=nodes % model.CLASSES, edge_index=edges)
+    return graph, nodes[20:], nodes[:20]

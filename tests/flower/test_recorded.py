@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Error, Message, MessageType, MetricRecord, RecordDict
+from flwr.clientapp.mod import LocalDpMod
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian
 
 from audits.findings.record import Finding, Verdict
@@ -130,6 +132,19 @@ def test_recorded_wrong_claim_is_a_violation(
 ) -> None:
     gated(tmp_path, **claim)
     assert findings(tmp_path)[finding].verdict is Verdict.VIOLATION
+
+
+def test_recorded_mod_of_flower_does_not_keep_its_epsilon(tmp_path: Path) -> None:
+    """Its noise is that of the classical formula, per release, and five rounds are not added up."""
+    mod = LocalDpMod(clipping_norm=1.0, sensitivity=1.0, epsilon=10.0, delta=1e-5)
+    sigma = math.sqrt(2 * math.log(1.25 / 1e-5)) / 10
+    claim = Claim(epsilon=10.0, delta=1e-5, clip_l2=1.0, sigma=sigma, neighbours="remove")
+    grid = NearGrid(NODES, nodes_with(tmp_path / "sites", mod))
+    with Recorded(grid, tmp_path / "exchange", classes=3, claim=claim) as seen:
+        FedAvg(fraction_evaluate=0.0).start(
+            grid=seen, initial_arrays=array_record(MODEL), num_rounds=5
+        )
+    assert findings(tmp_path)["claim_accounting"].verdict is Verdict.VIOLATION
 
 
 @pytest.mark.parametrize("strategy", [FedAdam, FedMedian])

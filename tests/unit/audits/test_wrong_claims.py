@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 import securefg
 from audits.findings.record import Finding, Verdict
 from audits.plan import Plan
 from audits.run import audit
+from securefg.cli.main import app
 from securefg.protocol.exchange import Claim
 
 Row = NDArray[np.float64]
@@ -41,17 +43,29 @@ def claimed(**numbers: Any) -> Claim:
     return Claim(delta=DELTA, clip_l2=CLIP, **numbers)
 
 
-def cut_to_percentile(row: Row) -> Row:
-    """Apply NVIDIA FLARE's own percentile filter."""
-    pytest.importorskip("nvflare")
+def filtered(made: Any, row: Row) -> Row:
+    """Apply one of NVIDIA FLARE's own filters."""
     from nvflare.apis.dxo import DXO, DataKind
     from nvflare.apis.fl_context import FLContext
-    from nvflare.app_common.filters.percentile_privacy import PercentilePrivacy
 
     dxo = DXO(DataKind.WEIGHT_DIFF, {"w": row.copy()}, {"NUM_STEPS_CURRENT_ROUND": 1})
-    result = PercentilePrivacy().process_dxo(dxo, dxo.to_shareable(), FLContext())
+    result = made.process_dxo(dxo, dxo.to_shareable(), FLContext())
     found: Row = np.asarray(result.data["w"], np.float64)
     return found
+
+
+def cut_to_percentile(row: Row) -> Row:
+    pytest.importorskip("nvflare")
+    from nvflare.app_common.filters.percentile_privacy import PercentilePrivacy
+
+    return filtered(PercentilePrivacy(), row)
+
+
+def share_sparsely(row: Row) -> Row:
+    pytest.importorskip("nvflare")
+    from nvflare.app_common.filters.svt_privacy import SVTPrivacy
+
+    return filtered(SVTPrivacy(), row)
 
 
 def test_claim_with_half_the_noise_is_a_violation(tmp_path: Path) -> None:
@@ -75,10 +89,20 @@ def test_claim_by_the_classical_formula_at_50_is_a_violation(
     assert found["claim_accounting"].verdict is Verdict.VIOLATION
 
 
-def test_percentile_filter_called_private_is_a_violation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("defend", [cut_to_percentile, share_sparsely])
+def test_filters_of_flare_called_private_are_violations(
+    defend: Callable[[Row], Row], tmp_path: Path
+) -> None:
     claim = claimed(epsilon=8.0, sigma=3.0)
-    found = recorded(tmp_path / "x", claim, cut_to_percentile)
+    found = recorded(tmp_path / "x", claim, defend)
     assert found["claim_noise"].verdict is Verdict.VIOLATION
+
+
+def test_audit_command_of_a_wrong_claim_exits_with_1(tmp_path: Path) -> None:
+    recorded(tmp_path / "x", claimed(epsilon=3.85, sigma=5.0), noised(2.5))
+    result = CliRunner().invoke(app, ["audit", str(tmp_path / "x"), "--only", "promises"])
+    assert result.exit_code == 1
+    assert "claim noise" in result.output
 
 
 def test_percentile_filter_without_a_claim_gets_none(tmp_path: Path) -> None:

@@ -26,9 +26,11 @@ from nvflare.private.fed.app.fl_conf import create_privacy_manager
 from nvflare.widgets.fed_event import ClientFedEventRunner
 from typer.testing import CliRunner
 
+import securefg
 from securefg.cli.main import app
 from securefg.flare.filters import ModelReceived, SecurefgFilter
 from securefg.foundation.errors import BudgetExceeded, ConfigError, PrivacyError
+from securefg.protocol.exchange import Claim
 from securefg.site.books import SiteBooks
 from securefg.site.gate import Gate, Update, UpdateRefused, open_home
 from securefg.site.policy import POLICY_FILE, JobRefused
@@ -102,6 +104,21 @@ def test_the_noise_has_the_size_that_is_booked(home: Path) -> None:
     model = {"w": np.zeros(20000, np.float64)}
     left = through(home, weights({"w": np.zeros(20000)}), noise=2.0, model=model)
     assert np.std(from_shareable(left).data["w"]) == pytest.approx(2.0 * 2 * 1.0, rel=0.03)
+
+
+@pytest.mark.parametrize(("noise", "is_broken"), [(1.25, True), (2.5, False)])
+def test_recorded_filter_with_half_the_claimed_noise_is_a_violation(
+    noise: float, is_broken: bool, home: Path, tmp_path: Path
+) -> None:
+    model = {"w": np.zeros(200)}
+    claim = Claim(epsilon=2.3, delta=1e-5, clip_l2=1.0, sigma=5.0)
+    with securefg.record(tmp_path / "x", holds="change", claim=claim) as recording:
+        for number in (1, 2):
+            result = weights({"w": np.ones(200)}, DataKind.WEIGHT_DIFF)
+            left = from_shareable(through(home, result, noise, model=model))
+            recording.upload(0, number, left.data)
+    found = CliRunner().invoke(app, ["audit", str(tmp_path / "x"), "--only", "promises"])
+    assert found.exit_code == (1 if is_broken else 0), found.output
 
 
 def test_all_arrays_are_clipped_together(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
