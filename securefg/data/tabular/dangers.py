@@ -305,7 +305,7 @@ def _find_codes(look: Look) -> Found:
 
 def _find_identifiers(look: Look) -> Found:
     """Whole numbers that name records, also as 4711.0 or 4.711e8, as exports of gaps write them."""
-    if len(look.counts) < FEW or look.is_category or not look.share(_is_whole) == 1:
+    if len(look.counts) < FEW or look.is_category or look.share(_is_whole) != 1:
         return None
     lengths = {len(str(abs(int(as_number(value))))) for value in look.counts}
     is_counted = any(map(_is_counted, look.parts))
