@@ -29,7 +29,12 @@ NOTHING = 1e-3
 def at_chance(gain: Interval) -> bool:
     """Return whether a blind guess gains nothing over the prior, at 99.9 %. An attack that falls
     back to its prior has a gain without spread. A gain below `NOTHING` counts as none."""
-    return gain.value - SURE * (gain.value - gain.low) <= NOTHING
+    return sure_end(gain) <= NOTHING
+
+
+def sure_end(gain: Interval) -> float:
+    """Return the lower end at 99.9 % of a gain with an interval at 95 %."""
+    return gain.value - SURE * (gain.value - gain.low)
 
 
 def over_draws(gains: Sequence[Interval]) -> Interval:

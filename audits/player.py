@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Array, CannotAttack, View
-from audits.blind import SURE, blind_view, over_draws
 from audits.blind import at_chance as no_gain
+from audits.blind import blind_view, over_draws
 from audits.claim_bound import bound_of_claims
 from audits.closed_form import ClosedForm
 from audits.findings.record import Finding, Unmet, Verdict
@@ -102,7 +102,7 @@ class Player:
         prior, measured = game.prior(guess), game.gain(guess)
         gain, basis = form.gain, form.basis
         verdict, because = judge_computed(form, smallest_gain(game.metric, self._smallest))
-        if measured.value - SURE * (measured.value - measured.low) > form.most:
+        if game.sure_gain(guess) > form.most:
             gain, basis, verdict = measured, "measured", Verdict.LEAK
             because = (
                 f"{measured.value:+.3f} over the prior ({measured.low:+.3f} to "

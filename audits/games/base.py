@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from attacks.base import CannotAttack
 from attacks.questions import Array, Question
 from audits import metrics
+from audits.blind import sure_end
 from audits.closed_form import MakeForm
 from audits.metrics import pair_auc, pair_gain
 from audits.truth import Truth
@@ -112,6 +113,10 @@ class Game(ABC):
     def gain(self, guess: Array) -> Interval:
         """Return how much more the guess reached than the prior, on the same targets."""
 
+    def sure_gain(self, guess: Array) -> float:
+        """Return a gain that the guess surely had, but for one draw in a thousand."""
+        return sure_end(self.gain(guess))
+
     @abstractmethod
     def null(self, guess: Array, rng: np.random.Generator) -> tuple[Interval, bool]:
         """Return the guess against permuted truth, and whether that is at chance."""
@@ -178,7 +183,8 @@ class BinaryGame(Game):
             gain = pair_gain(self.truth, guess, self.prior_scores, self.question.ids)
             return metrics.widen_interval(gain, self._auc_interval(guess).value, self.shared_sd)
         if self.prior_scores is None:
-            found = self.measure(guess)
+            self.check(guess)
+            found = self._auc_interval(guess)
             return Interval(value=found.value - 0.5, low=found.low - 0.5, high=found.high - 0.5)
         gain = metrics.auc_gain_interval(self.truth, guess, self.prior_scores)
         return metrics.widen_interval(gain, self._auc_interval(guess).value, self.shared_sd)

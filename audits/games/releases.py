@@ -17,7 +17,8 @@ from attacks.questions import KnownEdges, ReleasedOthers
 from audits.closed_form import ClosedForm, membership_form
 from audits.games.base import BinaryGame, plays
 from audits.games.links import LinkGame
-from audits.games.sums import SumGame, member_questions, shared_sd, with_and_without
+from audits.games.shared_noise import shared_sd
+from audits.games.sums import SumGame, member_questions, with_and_without
 from audits.known_noise import noise_on
 from audits.noise_of_sums import noise_at
 from audits.replay import make_replier, whole_replies
@@ -172,6 +173,7 @@ def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator
             shared_sd(so, rows, rng) for rows in (again.in_sds(moves), moved, moved @ strays.T)
         ),
         closed=closed,
+        shows_noise=False,  # the noise went through what the server makes of the sums
     )
 
 

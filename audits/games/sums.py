@@ -1,18 +1,13 @@
 """Games about sums, against an adversary who knows everybody but the target.
 
 The method's own host is asked as it was in round 1, once with the target as the secret says and
-once as it does not. Who knows everybody else reads <noise, move> + (so - 1/2) |move|^2 off a sum,
-for every target with the same noise. Two things follow. Targets that move the sum alike are all
-read too high, or all too low: their order is right under any noise, while no single one can be
-told. And the AUC of all targets lies off chance by as much as one draw makes of the differences
-between members' moves and others', which no redrawing of targets shows.
+once as it does not. All targets share one draw of the noise (`audits.games.shared_noise`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -30,70 +25,72 @@ from attacks.questions import (
     SumQuestion,
 )
 from attacks.sums import BY_CLASS, FEATURES, MOMENTS, SUMS
+from audits.blind import sure_end
 from audits.closed_form import ClosedForm, label_form, membership_form
 from audits.games.base import BinaryGame, OutcomeGame, choose_targets, plays
 from audits.games.links import LinkGame
+from audits.games.shared_noise import (
+    least_gain_alone,
+    lower_interval,
+    shared_sd,
+    told_alone,
+)
 from audits.known_noise import noise_on
-from audits.metrics import auc_null_sd, auc_of_ranks
 from audits.noise_of_sums import noise_of_sum
 from audits.replay import make_replayer
 from audits.truth import Truth
 from securefg.data.shard import Shard
 from securefg.foundation.interval import Interval
-from securefg.foundation.ranks import average_ranks
 from securefg.protocol.meanings import Meaning, Statistic
 from securefg.protocol.transcript import Adversary
-
-DRAWS = 60
 
 
 @dataclass(frozen=True)
 class SumGame(BinaryGame):
-    """A game about members of a sum. Each target is scored as if it were asked about alone."""
+    """A game about members of a sum. Each target is scored as if it were asked about alone.
+
+    in_sds       the moves in standard deviations of the noise, where sums of several sizes are read
+                 together
+    shows_noise  whether the scores are log likelihood ratios, so that they show the noise
+    """
+
+    in_sds: Array | None = field(default=None, kw_only=True, repr=False)
+    shows_noise: bool = field(default=True, kw_only=True)
 
     def measure(self, guess: Array) -> Interval:
         """Return the AUC of the guess, with each target scored as if it were asked about alone."""
         self.check(guess)
-        return super().measure(self._guess_alone(guess))
+        found = super().measure(self._guess_alone(guess))
+        least = self._least_gain(guess)
+        return lower_interval(found, None if least is None else 0.5 + least)
 
     def gain(self, guess: Array) -> Interval:
         """Return the gain in AUC, with each target scored as if it were asked about alone."""
         self.check(guess)
-        return super().gain(self._guess_alone(guess))
+        found = super().gain(self._guess_alone(guess))
+        return lower_interval(found, self._least_gain(guess))
+
+    def sure_gain(self, guess: Array) -> float:
+        """Return a gain that the guess surely had. The least gain alone is as sure by itself."""
+        least = self._least_gain(guess)
+        over_targets = sure_end(super().gain(self._guess_alone(guess)))
+        return over_targets if least is None else min(over_targets, least)
+
+    def _least_gain(self, guess: Array) -> float | None:
+        assert isinstance(self.question, SumQuestion)
+        if not self.shows_noise:
+            return None
+        moves = self.question.moves if self.in_sds is None else self.in_sds
+        return least_gain_alone(guess, self.truth, moves)
 
     def _guess_alone(self, guess: Array) -> Array:
         assert isinstance(self.question, SumQuestion)
         return told_alone(guess, self.question.moves)
 
 
-def shared_sd(truth: NDArray[np.int64], moves: Array, rng: np.random.Generator) -> float:
-    """Return the standard deviation of the AUC of <noise, move> over draws of the noise, beyond
-    that of independent scores."""
-    rows = moves.reshape(len(moves), -1)
-    noise = rng.standard_normal((rows.shape[1], DRAWS))
-    found = [auc_of_ranks(truth, average_ranks(scores)) for scores in (rows @ noise).T]
-    ones = int(truth.sum())
-    alone = auc_null_sd(ones, len(truth) - ones)
-    spread = float(np.mean(np.square(np.array(found) - 0.5)))
-    return math.sqrt(max(0.0, spread - alone**2))
-
-
-def told_alone(scores: Array, moves: Array) -> Array:
-    """Return scores that tell of targets with equal moves only what each tells alone.
-
-    That is the sign of its log likelihood ratio, at the mean length among the targets alike.
-    """
-    rows = moves.reshape(len(moves), -1)
-    size = float(np.abs(rows).max(initial=0))
-    if not size:
-        return scores
-    _, alike, counts = np.unique(
-        np.round(rows / size, 6), axis=0, return_inverse=True, return_counts=True
-    )
-    alike = alike.reshape(-1)
-    length = np.bincount(alike, np.abs(scores)) / counts
-    found: Array = np.where(counts[alike] > 1, np.sign(scores) * length[alike], scores)
-    return found
+@dataclass(frozen=True)
+class SumLinkGame(SumGame, LinkGame):
+    """A game about links in a sum."""
 
 
 MANY_TARGETS = 500
@@ -309,6 +306,7 @@ def summed_both(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
         unit="label of a node",
         truth=so,
         shared_sd=shared_sd(so, in_sds, rng),
+        in_sds=in_sds,
         closed=lambda view: form_of_moves(
             truth, SUMS, np.split(moves, np.cumsum(widths)[:-1], axis=1), adversary, view
         ),
@@ -415,7 +413,7 @@ def known_links(
     without, moves = sums_with_and_without(truth, need, questions)
     order = rng.permutation(len(pairs))
     ids, truths = np.stack(pairs)[order], np.array(so, np.int64)[order]
-    return LinkGame(
+    return SumLinkGame(
         question=asked(ids=ids, sum_without=without[order], moves=moves[order]),
         metric="AUC over pairs of nodes with one client",
         unit="edge",

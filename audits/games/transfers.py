@@ -15,6 +15,7 @@ from attacks.base import CannotAttack
 from attacks.questions import SummedTransfers, SumQuestion, UpdatedTransfers
 from attacks.transfers import READS_EDGES, SUMS_OVER_LINKS
 from audits.games.base import BinaryGame, plays
+from audits.games.shared_noise import shared_sd
 from audits.games.sums import (
     LEAST_TARGETS,
     BothShards,
@@ -22,7 +23,6 @@ from audits.games.sums import (
     affordable_targets,
     form_of_moves,
     meaning_width,
-    shared_sd,
     sums_with_and_without,
 )
 from audits.truth import Truth

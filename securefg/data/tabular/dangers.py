@@ -304,13 +304,13 @@ def _find_codes(look: Look) -> Found:
 
 
 def _find_identifiers(look: Look) -> Found:
-    if len(look.counts) < FEW or look.is_category:
+    """Whole numbers that name records, also as 4711.0 or 4.711e8, as exports of gaps write them."""
+    if len(look.counts) < FEW or look.is_category or look.share(_is_whole) != 1:
         return None
-    if look.share(lambda v: re.fullmatch(r"[+-]?\d+", v, re.A)) < 1:
-        return None
-    lengths = {len(value) for value in look.counts}
+    lengths = {len(str(abs(int(as_number(value))))) for value in look.counts}
     is_counted = any(map(_is_counted, look.parts))
     is_coded = len(lengths) <= 2 and min(lengths) >= 7 and look.unique >= 0.1
+    is_coded |= len(lengths) == 1 and min(lengths) >= 6 and look.unique >= 0.98
     if is_counted or is_coded or min(lengths) >= 9:
         found = "long whole numbers: perhaps identifiers or phone numbers"
         if look.unique >= NEAR_UNIQUE or is_counted:
@@ -319,11 +319,18 @@ def _find_identifiers(look: Look) -> Found:
     return None
 
 
+def _is_whole(value: str) -> bool:
+    return as_number(value).is_integer()
+
+
 def _is_counted(values: list[str]) -> bool:
-    """Return whether an organisation numbers its records."""
-    numbers = {int(value) for value in values}
+    """Return whether an organisation numbers its records.
+
+    Random numbers from three times as many would often come twice.
+    """
+    numbers = {int(as_number(value)) for value in values}
     is_unique = len(numbers) >= MOST * len(values)
-    return len(values) >= FEW and is_unique and max(numbers) - min(numbers) < 2 * len(numbers)
+    return len(values) >= FEW and is_unique and max(numbers) - min(numbers) < 3 * len(numbers)
 
 
 def gap_words(look: Look) -> set[str]:

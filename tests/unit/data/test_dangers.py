@@ -200,6 +200,24 @@ STOPPED: dict[str, tuple[str, Cell, str, str]] = {
         "ignore: [kdnr]",
         "ignore: [kdnr]",
     ),
+    "customer numbers as decimals": (
+        "kdnr",
+        lambda n, r: f"{100_000 + 7 * n}.0",
+        "ignore: [kdnr]",
+        "ignore: [kdnr]",
+    ),
+    "customer numbers as a spreadsheet has them": (
+        "kdnr",
+        lambda n, r: f"{r.randint(10**8, 10**9 - 1) / 1e8:.8f}e8",
+        "ignore: [kdnr]",
+        "ignore: [kdnr]",
+    ),
+    "every third number": (
+        "nr",
+        lambda n, r: 50_000 + 3 * n - n % 2,
+        "ignore: [nr]",
+        "ignore: [nr]",
+    ),
     "codes with zeros": (
         "plz",
         lambda n, r: r.choice(["01067", "04103", "80331"]),
