@@ -107,16 +107,16 @@ def function_names(path: Path) -> Iterator[tuple[int, str]]:
 
 def public_names(path: Path) -> Iterator[tuple[int, str, bool]]:
     """Yield the public classes, functions and methods, and whether each has a docstring."""
-    found = [("", node) for node in ast.parse(path.read_text()).body]
-    while found:
-        owner, node = found.pop(0)
+    open_nodes = [("", node) for node in ast.parse(path.read_text()).body]
+    while open_nodes:
+        owner, node = open_nodes.pop(0)
         kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         if not isinstance(node, kinds) or node.name.startswith("_"):
             continue
         name = f"{owner}{node.name}"
         yield node.lineno, name, ast.get_docstring(node) is not None
         if isinstance(node, ast.ClassDef):
-            found += [(f"{name}.", part) for part in node.body]
+            open_nodes += [(f"{name}.", part) for part in node.body]
 
 
 def is_prescribed(node: ast.FunctionDef) -> bool:
