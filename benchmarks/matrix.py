@@ -21,6 +21,7 @@ from typing import Any
 
 from attacks import attack_names, get_attack
 from audits.findings.record import Finding
+from audits.games import is_of_recordings
 from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.errors import SecurefgError
@@ -232,10 +233,14 @@ def key_of(case: Case, seed: int) -> str:
 
 
 def attacks_asked() -> tuple[str, ...]:
-    """Return the attacks of the page's questions."""
+    """Return the attacks of the page's questions, but those on other frameworks' recordings."""
     asked = {secret for secrets in QUESTIONS.values() for secret in secrets}
-    names = attack_names()
-    return tuple(n for n in names if n in OF_ONE_NODE or get_attack(n).question.secret in asked)
+    questions = {name: get_attack(name).question for name in attack_names()}
+    return tuple(
+        name
+        for name, question in questions.items()
+        if (name in OF_ONE_NODE or question.secret in asked) and not is_of_recordings(question)
+    )
 
 
 def question_of(attack: str) -> str:

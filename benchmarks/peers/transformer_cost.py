@@ -26,7 +26,7 @@ from torch.nn import functional
 
 import securefg
 from securefg.protocol.recording import Recording
-from securefg.site.gate import Gate, open_home
+from securefg.site.gate import Gate, Update, open_home
 
 CLIENTS, TOKENS, WORDS, BATCH = 2, 64, 4000, 16
 CLIP, NOISE = 1.0, 2.5
@@ -105,7 +105,8 @@ class Exchange:
             update = train_epoch(net, self._texts)
             trained += time.process_time() - started
             recorded += measure_cpu(partial(recording.upload, client, number, update))
-            passed = partial(gate.pass_on, "cost", base, update, is_change=False)
+            read_update = partial(Update, update, is_change=False)
+            passed = partial(gate.pass_on, "cost", base, read_update)
             protected += measure_cpu(passed)
         return Seconds(trained, recorded, protected)
 
