@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side: threads of their own would only wait for one another.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo install test test-unit test-all coverage test-flower language mutants fuzz bench bench-check bench-page docs check format clean test-gpu
+.PHONY: demo install test test-failed test-unit test-all coverage test-flower language mutants fuzz bench bench-check bench-page docs check format clean test-gpu
 
 demo: $(STAMP)
 	$(BIN)/securefg demo
@@ -22,6 +22,11 @@ install: $(STAMP)
 # that tests of one file share their fixtures. Three workers, since some tests wait for processes.
 test: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not slow"
+
+# The tests that failed in the last run, one by one, if they are at most ten.
+test-failed: $(STAMP)
+	$(BIN)/python -c 'import json, sys; n = len(json.load(open(".pytest_cache/v/cache/lastfailed"))); sys.exit(f"{n} tests failed, more than ten." if n > 10 else 0)'
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m "not slow" --last-failed --last-failed-no-failures none
 
 # Tests without commands, processes of parties and whole audits, for use while coding.
 test-unit: $(STAMP)

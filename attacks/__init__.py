@@ -30,12 +30,14 @@ def load_active_attacks() -> dict[str, AnyAttack]:
 
 def _attacks_in(folders: list[str], package: str) -> dict[str, AnyAttack]:
     modules = [m.name for m in pkgutil.iter_modules(folders) if not m.ispkg]
-    found = [
+    package_attacks = [
         a
         for name in modules
         for a in _attacks_of_module(importlib.import_module(f"{package}.{name}"))
     ]
-    return {attack.name: attack for attack in sorted(found, key=lambda attack: attack.name)}
+    return {
+        attack.name: attack for attack in sorted(package_attacks, key=lambda attack: attack.name)
+    }
 
 
 def _attacks_of_module(module: object) -> tuple[AnyAttack, ...]:
@@ -53,11 +55,11 @@ def attack_names() -> list[str]:
 
 def families() -> dict[str, list[str]]:
     """Return the shipped attacks by the family of their secret, such as `links`."""
-    found: dict[str, list[str]] = {}
+    names_by_family: dict[str, list[str]] = {}
     for name, attack in load_shipped_attacks().items():
         if attack.question.secret is not None:
-            found.setdefault(attack.question.secret.family, []).append(name)
-    return found
+            names_by_family.setdefault(attack.question.secret.family, []).append(name)
+    return names_by_family
 
 
 def expand_families(names: Iterable[str]) -> list[str]:
@@ -67,19 +69,21 @@ def expand_families(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(every))
 
 
-def _find_attack(name: str, own: dict[str, AnyAttack], group: str) -> AnyAttack:
+def _find_attack(name: str, known_attacks: dict[str, AnyAttack], group: str) -> AnyAttack:
     """Return the attack of that name: shipped, from an installed package, or from a module path."""
-    if name in own:
-        return own[name]
-    found = _attacks_of_module(find_module("attack", name, {key: key for key in own}, group))
-    if not found:
+    if name in known_attacks:
+        return known_attacks[name]
+    module_attacks = _attacks_of_module(
+        find_module("attack", name, {key: key for key in known_attacks}, group)
+    )
+    if not module_attacks:
         raise ConfigError(f"attack: module {name!r} exposes no ATTACK (attacks.base.Attack)")
-    if len(found) > 1:
+    if len(module_attacks) > 1:
         raise ConfigError(
-            f"attack: module {name!r}: found {len(found)} attacks; expected one. Put each attack "
-            "of your own into a module with one ATTACK"
+            f"attack: module {name!r}: found {len(module_attacks)} attacks; expected one. Put each "
+            "attack of your own into a module with one ATTACK"
         )
-    return found[0]
+    return module_attacks[0]
 
 
 def get_attack(name: str) -> AnyAttack:

@@ -141,13 +141,13 @@ class View:
 
     def _opened_messages(self, place: Place) -> list[Message]:
         kind, name = place
-        found = []
+        opened_messages = []
         for seen in self.seen:
             opened = seen.header.sender == "sum" and seen.header.kind == f"{kind}.sum"
             value = seen.fields.get(name) if opened and seen.fields is not None else None
             if isinstance(value, Tensor):
                 header = seen.header
-                found.append(
+                opened_messages.append(
                     Message(
                         header.round,
                         seen.clients,
@@ -158,7 +158,7 @@ class View:
                         step=header.step,
                     )
                 )
-        return found
+        return opened_messages
 
     def release(self, need: Meaning) -> Tensor | None:
         """Return what the released model holds of that meaning, or None."""
@@ -168,11 +168,11 @@ class View:
     def readable(self, need: Meaning) -> list[Message]:
         """Return the uploads whose single values can be read. Raise CannotAttack with the reason if
         there are none."""
-        found = self.uploads(need)
-        plain = [message for message in found if not message.masked]
+        matching_uploads = self.uploads(need)
+        plain = [message for message in matching_uploads if not message.masked]
         if plain:
             return plain
-        if found:
+        if matching_uploads:
             raise CannotAttack(f"{need.words}: masked, so that the view holds only sums")
         raise not_seen(need)
 
@@ -206,7 +206,7 @@ class View:
 
     def _place_messages(self, place: Place, up: bool) -> list[Message]:
         kind, name = place
-        found = []
+        place_messages = []
         for seen in self.seen:
             header = seen.header
             if header.kind != kind or header.up != up or header.sender == "sum":
@@ -215,7 +215,7 @@ class View:
             if isinstance(value, Tensor):
                 rule = header.rules.get(name, "")
                 meaning, masked = self.meanings[place], MASKED in rule
-                found.append(
+                place_messages.append(
                     Message(
                         header.round,
                         seen.clients,
@@ -227,7 +227,7 @@ class View:
                         step=header.step,
                     )
                 )
-        return found
+        return place_messages
 
 
 def not_seen(need: Need) -> CannotAttack:

@@ -76,13 +76,13 @@ def _compute_likelihood(
     assert layout.output is not None
     first, second = layout.part(model, layout.inputs[0]), layout.part(model, layout.output)
     slope, noise = isinstance(messages[0].meaning, Jacobian), messages[0].noise
-    found = np.empty((len(seen), len(pool)))
+    log_likelihoods = np.empty((len(seen), len(pool)))
     for start in range(0, len(pool), AT_ONCE):
         rows = pool[start : start + AT_ONCE]
         before = rows @ first
         made = _compact_rows(before, rows) if slope else before.relu() @ second
-        found[:, start : start + AT_ONCE] = _gaussian_fit(seen, made, noise)
-    return found
+        log_likelihoods[:, start : start + AT_ONCE] = _gaussian_fit(seen, made, noise)
+    return log_likelihoods
 
 
 def _compact_rows(before: Tensor, rows: Tensor) -> Tensor:
@@ -105,11 +105,11 @@ def _gaussian_fit(seen: Tensor, made: Tensor, noise: Noise | None) -> Array:
 def likelihood_by_latents(view: View, ids: NDArray[np.int64], pool: Tensor) -> Array:
     """Return (targets, pool) log likelihoods over all rounds: a candidate's latent moves as far as
     the sum of its own features says."""
-    found, noise = latent_paths(view, ids), noise_of(view, LATENT)
+    target_paths, noise = latent_paths(view, ids), noise_of(view, LATENT)
     start, sizes = (pool @ first_weights(view).float()).double().numpy(), pool.abs().sum(1).numpy()
     known = noise or Noise(HARDLY * float(np.linalg.norm(start, axis=1).mean()), np.inf)
     misfits = []
-    for upload, move in zip(found.uploads, found.moves, strict=True):
+    for upload, move in zip(target_paths.uploads, target_paths.moves, strict=True):
         made = start[None] + sizes[None, :, None] * move[:, None]
         length = np.maximum(np.linalg.norm(made, axis=2, keepdims=True), 1e-300)
         made *= np.minimum(1, known.clip_l2 / length)
@@ -131,15 +131,15 @@ def candidate_rows(view: View, question: CandidateRows, rng: np.random.Generator
     neighbours' rows is added. Nobody who knows the policy can do better (Neyman and Pearson 1933).
     """
     pool = torch.from_numpy(question.candidates).float()
-    found = np.zeros((len(question.ids), len(pool)))
+    row_scores = np.zeros((len(question.ids), len(pool)))
     if view.places(LATENT):
-        found = found + likelihood_by_latents(view, question.ids, pool)
+        row_scores = row_scores + likelihood_by_latents(view, question.ids, pool)
     else:
         terms = list(likelihood_by_models(view, question.ids, pool))
         if not terms:
             raise CannotAttack("no round in which both a model and uploads made by it are readable")
-        found = found + np.sum(terms, 0)
-    return found if question.prior is None else found + question.prior
+        row_scores = row_scores + np.sum(terms, 0)
+    return row_scores if question.prior is None else row_scores + question.prior
 
 
 def _can_be_computed(view: View) -> str | None:

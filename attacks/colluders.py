@@ -33,14 +33,14 @@ def remaining_client(view: View, question: RemainingClient, rng: np.random.Gener
     known. Noised rows count as far as rows like the colluders' own, which these know without noise,
     scatter more than the noise does. The colluders' own rows, the prior, count for the rest.
     """
-    own = _own_uploads(view, question)
-    mean, space, columns = _received_mean(view, min(own))
-    turned = list(own.values())
+    colluder_uploads = _own_uploads(view, question)
+    mean, space, columns = _received_mean(view, min(colluder_uploads))
+    turned = list(colluder_uploads.values())
     if space == "own":
-        first = own[min(own)][:, :columns]
+        first = colluder_uploads[min(colluder_uploads)][:, :columns]
         turned = [rotate_rows(x, find_rotation(x[:, :columns], first)) for x in turned]
     count = view.public.num_clients
-    honest = count - len(own)
+    honest = count - len(colluder_uploads)
     known = torch.stack(turned).sum(0)
     rest = ((count * mean - known) / honest)[:, :columns]
     noise = _find_noise(view)
@@ -75,16 +75,16 @@ def _own_uploads(view: View, question: RemainingClient) -> dict[int, Tensor]:
     clients = sorted(view.adversary.clients)
     if len(clients) >= view.public.num_clients:
         raise CannotAttack("all clients collude; nobody is left to attack")
-    found: dict[int, Tensor] = {}
+    colluder_rows: dict[int, Tensor] = {}
     for message in view.uploads(ROWS):
         if message.round == ROUND and not message.masked:
-            found |= _by_client(message)
-    if not found:
+            colluder_rows |= _by_client(message)
+    if not colluder_rows:
         rows = torch.from_numpy(question.own_uploads).double()
-        found = dict(zip(clients, rows, strict=True))
-    if missing := [k for k in clients if k not in found]:
+        colluder_rows = dict(zip(clients, rows, strict=True))
+    if missing := [k for k in clients if k not in colluder_rows]:
         raise CannotAttack(f"client {missing[0]} uploaded no rows in round {ROUND}")
-    return found
+    return colluder_rows
 
 
 def _find_noise(view: View) -> Noise | None:
@@ -149,31 +149,31 @@ def collusion(view: View, question: ColludedSamples, rng: np.random.Generator) -
     A sum of few terms with one binary sample each is taken apart like several samples of one
     client: gates differ from unit to unit, so its rows span the samples. Derived here.
     """
-    told, sent = view.downloads(SENT), view.uploads(OWN)
-    sums, own = (
-        _first_values(told, "sums of Jacobians"),
+    downloads, sent = view.downloads(SENT), view.uploads(OWN)
+    sums, colluder_rows = (
+        _first_values(downloads, "sums of Jacobians"),
         _first_values(sent, "the colluders' own Jacobians"),
     )
-    meaning = told[0].meaning
+    meaning = downloads[0].meaning
     assert isinstance(meaning, GraphSums)
     matrix = _sum_matrix(meaning, question.edges, view.public.num_nodes)
     units = meaning.of.units if isinstance(meaning.of, Jacobian) else None
     colluders = np.array(sorted(view.adversary.clients))
     honest = np.setdiff1d(np.arange(len(matrix)), colluders)
-    left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ own.rows_of(colluders)
+    left = sums.values - matrix[np.ix_(sums.ids, colluders)] @ colluder_rows.rows_of(colluders)
     weights = matrix[np.ix_(sums.ids, honest)]
     inverse = np.linalg.pinv(weights, rcond=1e-10)
     places = np.searchsorted(honest, question.ids)
     exposed = np.abs(inverse[places] @ weights - np.eye(len(honest))[places]).max(1) < RESIDUAL
     mixtures = _without_means(inverse[places] @ left, units)
     parted = _part_samples(left, weights, question.num_samples, units)
-    found = []
+    target_rows = []
     for place, known, mixture in zip(places, exposed, mixtures, strict=True):
         rows = samples_of_mixture(mixture, question.num_samples)
         if not known and place in parted:
             rows = parted[place][None]
-        found.append(rows)
-    return np.stack(found)
+        target_rows.append(rows)
+    return np.stack(target_rows)
 
 
 def _first_values(messages: list[Message], what: str) -> Rows:
@@ -204,17 +204,17 @@ def _part_samples(
     left: Array, weights: Array, num_samples: int, units: int | None
 ) -> dict[int, Array]:
     """Return samples by place among the honest clients, for sums of few one-sample clients."""
-    found: dict[int, Array] = {}
+    samples_by_place: dict[int, Array] = {}
     if num_samples > 1:
-        return found
+        return samples_by_place
     for mixture, row in zip(_without_means(left, units), weights, strict=True):
         terms = np.flatnonzero(row > CONSTANT)
         if not 1 < len(terms) <= LARGEST_RANK:
             continue
         samples = binary_samples(mixture / row[terms].min())
         if samples is not None:
-            found |= _name_samples(samples, mixture, row, terms)
-    return found
+            samples_by_place |= _name_samples(samples, mixture, row, terms)
+    return samples_by_place
 
 
 def _name_samples(

@@ -32,12 +32,12 @@ def uploaded_rows(view: View, client: int | None, rounds: int = 1) -> Rows:
     If a client holds one node, client k's upload is the row of node k. If a client holds many
     nodes, its upload has a row for every node of the index or of the public nodes.
     """
-    found = found_rows(view, ROWS)
-    if found[0].meaning.fits(NodeRows(index="client")):
-        return _one_node(found, rounds)
+    row_messages = found_rows(view, ROWS)
+    if row_messages[0].meaning.fits(NodeRows(index="client")):
+        return _one_node(row_messages, rounds)
     if client is None:
         raise CannotAttack("no client was named whose rows are attacked")
-    return _of_client(found, client, rounds)
+    return _of_client(row_messages, client, rounds)
 
 
 @dataclass(frozen=True)

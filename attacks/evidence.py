@@ -71,13 +71,13 @@ class BadMetricInput(ValueError):
 
 def checked_scores(scores: ArrayLike) -> Floats:
     """Return the scores as a non-empty vector of finite numbers, or raise."""
-    found = np.asarray(scores, dtype=np.float64)
-    if found.ndim != 1 or found.size == 0:
-        raise BadMetricInput(f"scores of shape {found.shape}; wanted one axis, not empty")
-    bad = int(np.count_nonzero(~np.isfinite(found)))
+    score_array = np.asarray(scores, dtype=np.float64)
+    if score_array.ndim != 1 or score_array.size == 0:
+        raise BadMetricInput(f"scores of shape {score_array.shape}; wanted one axis, not empty")
+    bad = int(np.count_nonzero(~np.isfinite(score_array)))
     if bad:
-        raise BadMetricInput(f"{bad} of {found.size} scores are NaN or infinite")
-    return found
+        raise BadMetricInput(f"{bad} of {score_array.size} scores are NaN or infinite")
+    return score_array
 
 
 def gaussian_log_ratio(

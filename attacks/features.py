@@ -133,12 +133,12 @@ def hidden_features(view: View, question: NeighbourhoodWords, rng: np.random.Gen
     noise = noise_of(view, HIDDEN)
     if noise is not None and question.prior is not None:
         return decoded_neighbourhoods(design, rows, question.prior, noise.sd)
-    found = np.zeros((len(rows), design.shape[1]))
+    word_weights = np.zeros((len(rows), design.shape[1]))
     for i, row in enumerate(rows):
         seen = row > 1e-6
         if seen.any():
-            found[i] = non_negative(design[seen], row[seen], HIDDEN_PATIENCE)
-    return found
+            word_weights[i] = non_negative(design[seen], row[seen], HIDDEN_PATIENCE)
+    return word_weights
 
 
 def decoded_neighbourhoods(design: Array, rows: Array, prior: Array, noise_sd: float) -> Array:
@@ -183,13 +183,15 @@ def averaged_updates(view: View, question: NodeFeatures, rng: np.random.Generato
     along a path that the server computes from the weights it sent. The update of a user of one node
     is x^T g, rank one.
     """
-    found = [m for m in view.best_rows(MODEL) if m.round == 1]
-    if not found:
+    first_updates = [m for m in view.best_rows(MODEL) if m.round == 1]
+    if not first_updates:
         raise CannotAttack("the weights of round 1 are not in the view")
     start = first_weights(view).clone()
     Adam([start], [view.recipe.weight_decay], view.recipe.lr).step([torch.zeros_like(start)])
-    ids = np.concatenate([m.clients.numbers() for m in found]).astype(np.int64)
-    moved = torch.cat([(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in found])
+    ids = np.concatenate([m.clients.numbers() for m in first_updates]).astype(np.int64)
+    moved = torch.cat(
+        [(m.value.reshape(-1, *start.shape) - start).abs().amax(2) for m in first_updates]
+    )
     moves: Array = Rows(ids, moved.double().numpy()).rows_of(question.ids)
     if question.prior is None:
         return moves
@@ -257,15 +259,15 @@ def _normalised_adjacency(edge_index: Tensor, num_nodes: int) -> sparse.csr_arra
 
 def solved_sums(matrix: sparse.csr_array, sums: Array, released: NDArray[np.bool_]) -> Array:
     """Return the solution of least norm, one connected part of the graph after the other."""
-    found = np.zeros_like(sums)
+    least_solution = np.zeros_like(sums)
     _, part = connected_components(matrix, directed=False)
     for number in range(int(part.max()) + 1):
         members = np.flatnonzero(part == number)
         rows = members[released[members]]
         if rows.size:
             block = matrix[rows][:, members].toarray()
-            found[members] = np.linalg.lstsq(block, sums[rows], rcond=SINGULAR)[0]
-    return found
+            least_solution[members] = np.linalg.lstsq(block, sums[rows], rcond=SINGULAR)[0]
+    return least_solution
 
 
 LINEAR_EXPOSURE = Attack(

@@ -140,11 +140,11 @@ def presence(view: View, question: Presence, rng: np.random.Generator) -> Array:
 
 def mean_cosines(rows: Array, groups: list[NDArray[np.int64]]) -> Array:
     """Return for every group of rows the mean cosine over its pairs."""
-    found = []
+    group_means = []
     for group in groups:
         first, second = np.triu_indices(len(group), 1)
-        found.append(pair_cosines(rows, np.stack([group[first], group[second]], 1)).mean())
-    return np.array(found)
+        group_means.append(pair_cosines(rows, np.stack([group[first], group[second]], 1)).mean())
+    return np.array(group_means)
 
 
 def _mean_of(values: Array, chosen: NDArray[np.bool_]) -> Array:

@@ -28,13 +28,15 @@ def class_pulls(view: View) -> dict[int, Array]:
         moved = layout.part(rows, layout.output).mean(-2).numpy()
         of_round = rounds.setdefault(message.round, {})
         of_round |= dict(zip(message.clients.numbers(), moved, strict=True))
-    found: dict[int, Array] = {}
+    client_pulls: dict[int, Array] = {}
     for of_round in rounds.values():
         scale = np.stack(list(of_round.values()))
         middle, spread = scale.mean(0), scale.std(0) + 1e-30
         for client, moved in of_round.items():
-            found[client] = found.get(client, np.zeros_like(moved)) + (moved - middle) / spread
-    return found
+            client_pulls[client] = (
+                client_pulls.get(client, np.zeros_like(moved)) + (moved - middle) / spread
+            )
+    return client_pulls
 
 
 def has_an_output(view: View) -> str | None:

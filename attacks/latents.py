@@ -127,7 +127,7 @@ def latent_paths(view: View, ids: NDArray[np.int64]) -> Paths:
 
 
 def likeliest_latents(
-    found: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
+    paths: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
 ) -> Array:
     """Return the likeliest z_1 of every user under N(mean, spread), with s about as in `sizes`.
 
@@ -136,18 +136,18 @@ def likeliest_latents(
     whose later rounds do not fit (weight decay outweighs their gradients) are judged by their first
     round alone.
     """
-    alone = Paths(found.uploads[:1], found.moves[:1])
-    if len(found.uploads) == 1:
+    alone = Paths(paths.uploads[:1], paths.moves[:1])
+    if len(paths.uploads) == 1:
         return _newton_step(alone, noise, mean, spread, sizes)[0]
-    joint, misfit = _newton_step(found, noise, mean, spread, sizes)
-    numbers = len(found.uploads) * mean.shape[1]
+    joint, misfit = _newton_step(paths, noise, mean, spread, sizes)
+    numbers = len(paths.uploads) * mean.shape[1]
     fits = misfit < numbers + FAR_SDS * np.sqrt(2 * numbers)
     joint[~fits] = _newton_step(alone, noise, mean, spread, sizes)[0][~fits]
     return joint
 
 
 def _newton_step(
-    found: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
+    paths: Paths, noise: Noise, mean: Array, spread: Array, sizes: Array
 ) -> tuple[Array, Array]:
     """Return z_1 of every user, and the squares of its residuals in variances of the noise."""
     count, width = mean.shape
@@ -159,7 +159,7 @@ def _newton_step(
     for _ in range(TURNS):
         normal, pull = np.tile(before, (count, 1, 1)), (start - place) @ before
         misfit = np.zeros(count)
-        for upload, move in zip(found.uploads, found.moves, strict=True):
+        for upload, move in zip(paths.uploads, paths.moves, strict=True):
             made, slope = _clip_latents(place[:, :width] + place[:, width:] * move, move, noise)
             normal += slope.transpose(0, 2, 1) @ slope / noise.sd**2
             pull += np.einsum("nij,ni->nj", slope, upload - made) / noise.sd**2

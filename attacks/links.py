@@ -349,20 +349,20 @@ def inverted_edges(view: View, question: SmallGraphEdges, rng: np.random.Generat
 
 def solve_neighbours(parts: list[Moved], rows: Array) -> Array:
     """Return P (n, n), with rows of zeros for nodes of which the change tells nothing."""
-    found = np.zeros((len(rows), len(rows)))
+    neighbour_shares = np.zeros((len(rows), len(rows)))
     outside = [part.share_outside(rows) for part in parts]
-    own = int(np.argmax([(apart < INSIDE_SPAN).sum() for apart in outside]))
-    reached = outside[own] < INSIDE_SPAN
+    own_part = int(np.argmax([(apart < INSIDE_SPAN).sum() for apart in outside]))
+    reached = outside[own_part] < INSIDE_SPAN
     if not reached.any():
-        return found
-    errors = _solve_system(rows[reached].T, parts[own].change.T)
-    means = _solve_system(errors.T, parts[1 - own].change)
+        return neighbour_shares
+    errors = _solve_system(rows[reached].T, parts[own_part].change.T)
+    means = _solve_system(errors.T, parts[1 - own_part].change)
     # What lies outside the records' span was no mean of them: such a node's errors were too small.
     shares = _solve_system(rows.T, means.T).T
     left = np.linalg.norm(shares @ rows - means, axis=1)
     sure = left < INSIDE_SPAN * np.linalg.norm(means, axis=1)
-    found[reached] = np.where(sure[:, None], shares, 0).clip(0, 1)
-    return found
+    neighbour_shares[reached] = np.where(sure[:, None], shares, 0).clip(0, 1)
+    return neighbour_shares
 
 
 def _solve_system(matrix: Array, right: Array) -> Array:

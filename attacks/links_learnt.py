@@ -57,11 +57,11 @@ def _measure_worth(
     halves = [odd.all(1), (~odd).all(1)]
     if any(min(links[half].sum(), (1 - links[half]).sum()) < 2 for half in halves):
         return 0.5, 0.5
-    found = []
+    half_aucs = []
     for half, other in (halves, halves[::-1]):
         scores = _train_classifier(shadow[half], links[half])(shadow[other])
-        found.append(link_auc(links[other], scores))
-    return float(np.mean(found)), _auc_spread(np.concatenate([links[half] for half in halves]))
+        half_aucs.append(link_auc(links[other], scores))
+    return float(np.mean(half_aucs)), _auc_spread(np.concatenate([links[half] for half in halves]))
 
 
 def shadow_links(question: ShadowPairsQuestion) -> NDArray[np.int64]:
@@ -84,7 +84,7 @@ def describe_pairs(rows: Array, pairs: Pairs) -> Array:
     lengths = [np.linalg.norm(x, axis=1) for x in (first, second)]
     product = (first * second).sum(1)
     both = lengths[0] * lengths[1]
-    found: Array = np.stack(
+    pair_features: Array = np.stack(
         [
             product / np.maximum(both, 1e-12),
             product,
@@ -96,7 +96,7 @@ def describe_pairs(rows: Array, pairs: Pairs) -> Array:
         ],
         1,
     )
-    return found
+    return pair_features
 
 
 def pair_entropies(probabilities: Array, pairs: Pairs) -> Array:

@@ -147,7 +147,7 @@ def membership_lira(view: View, question: Membership, rng: np.random.Generator) 
     return beside_the_prior(view, question, likelihood_ratio(own, theirs, shadows.member))
 
 
-def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
+def likelihood_ratio(target_confidence: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
     """Return the ratio of confidences (n,) of the target model, given (S, n) of the shadows and
     whose member each target is."""
     counts = member.sum(0)
@@ -156,9 +156,9 @@ def likelihood_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Ar
         raise CannotAttack(f"a target that only {least_out} shadows did not train on; wanted 2")
     outside = _fit_normal(theirs, ~member)
     if least_in < LEAST_OF_EACH:
-        offline: Array = (own - outside[0]) / outside[1]
+        offline: Array = (target_confidence - outside[0]) / outside[1]
         return offline
-    return gaussian_log_ratio(own, *_fit_normal(theirs, member), *outside)
+    return gaussian_log_ratio(target_confidence, *_fit_normal(theirs, member), *outside)
 
 
 def _fit_normal(values: Array, chosen: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -208,14 +208,14 @@ def membership_rmia(view: View, question: Membership, rng: np.random.Generator) 
     return beside_the_prior(view, question, share_of_peers(own, theirs, shadows.member))
 
 
-def share_of_peers(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
+def share_of_peers(target_confidence: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
     """Return the score of p_y (n,) of the target model, given (S, n) of the shadows and whose
     member each target is."""
     outside = ~member
     if outside.sum(0).min() < 1:
         raise CannotAttack("a target that every shadow trained on; wanted one that did not")
     p_out = np.where(outside, theirs, 0).sum(0) / outside.sum(0)
-    ratio = own / (((1 + OFFLINE_A) * p_out + (1 - OFFLINE_A)) / 2)
+    ratio = target_confidence / (((1 + OFFLINE_A) * p_out + (1 - OFFLINE_A)) / 2)
     beaten: Array = np.searchsorted(np.sort(ratio), ratio / GAMMA, side="right") / len(ratio)
     return beaten
 
@@ -259,33 +259,39 @@ def membership_bayes(view: View, question: Membership, rng: np.random.Generator)
     neighbourhoods. The score was derived here.
     """
     shadows, labels = question.shadows, question.labels
-    own = [standardise_confidences(scaled_confidence(answer_targets(view, question), labels))]
+    target_scores = [
+        standardise_confidences(scaled_confidence(answer_targets(view, question), labels))
+    ]
     theirs = [standardise_confidences(shadows.confidence)]
     if shadows.around is not None and view.answers is not None:
         links = links_of(question.ids, question.edges, len(view.answers))
         around = said_around(view.answers.numpy(), links, question.ids)
-        own.append(standardise_confidences(scaled_confidence(around, labels)))
+        target_scores.append(standardise_confidences(scaled_confidence(around, labels)))
         theirs.append(standardise_confidences(shadows.confidence_around))
-    scores = log_ratio(np.stack(own, -1), np.stack(theirs, -1), shadows.member)
+    scores = log_ratio(np.stack(target_scores, -1), np.stack(theirs, -1), shadows.member)
     return beside_the_prior(view, question, scores)
 
 
-def log_ratio(own: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
+def log_ratio(target_scores: Array, theirs: Array, member: NDArray[np.bool_]) -> Array:
     """Return (x - middle) C^-1 d, the ratio of two normals apart by d with a common covariance C.
 
-    own     signs (n, k) of the target model
-    theirs  signs (S, n, k) of the shadows
-    member  (S, n) whether the target was in the shadow's training set
+    target_scores  signs (n, k) of the target model
+    theirs         signs (S, n, k) of the shadows
+    member         (S, n) whether the target was in the shadow's training set
     """
     counts = member.sum(0)
     if min(int(counts.min()), len(member) - int(counts.max())) < LEAST_OF_EACH:
         raise CannotAttack("a target that fewer than 2 shadows did, or did not, train on")
     inside = np.where(member[..., None], theirs, 0).sum(0) / counts[:, None]
     outside = np.where(member[..., None], 0, theirs).sum(0) / (len(member) - counts)[:, None]
-    rest = np.where(member[..., None], theirs - inside, theirs - outside).reshape(-1, own.shape[1])
-    spread = rest.T @ rest / len(rest) + TRACE * np.eye(own.shape[1])
+    rest = np.where(member[..., None], theirs - inside, theirs - outside).reshape(
+        -1, target_scores.shape[1]
+    )
+    spread = rest.T @ rest / len(rest) + TRACE * np.eye(target_scores.shape[1])
     shift = (1 - SHRINK) * (inside - outside) + SHRINK * (inside - outside).mean(0)
-    found: Array = (np.linalg.solve(spread, (own - (inside + outside) / 2).T).T * shift).sum(1)
+    found: Array = (
+        np.linalg.solve(spread, (target_scores - (inside + outside) / 2).T).T * shift
+    ).sum(1)
     return found
 
 

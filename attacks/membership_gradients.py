@@ -91,14 +91,14 @@ def node_gradients(layout: Layout, vector: Tensor, around: Around, labels: Tenso
     error = (hidden @ second).softmax(-1)
     error[torch.arange(len(labels)), labels] -= 1
     back = error @ second.T
-    found = torch.empty(len(labels), layout.size)
+    gradient_rows = torch.empty(len(labels), layout.size)
     cut = first.numel()
-    targets = zip(found, around.weights, around.neighbours, back, strict=True)
+    targets = zip(gradient_rows, around.weights, around.neighbours, back, strict=True)
     for row, weights, near, own in targets:
         passed = weights[near, None] * gate[near] * own
         torch.mm(around.mixed[near].T, passed, out=row[:cut].view(first.shape))
-    found[:, cut:] = (hidden[:, :, None] * error[:, None, :]).flatten(1)
-    return found
+    gradient_rows[:, cut:] = (hidden[:, :, None] * error[:, None, :]).flatten(1)
+    return gradient_rows
 
 
 def has_equations(view: View) -> str | None:
@@ -139,7 +139,7 @@ def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[C
 
     The rounds are the first that can be read and others spread over the `LATEST` first.
     """
-    sent, found = sent_models(view), dict[int | None, list[Change]]()
+    sent, client_changes = sent_models(view), dict[int | None, list[Change]]()
     uploads = [message for message in view.best_rows(MODEL) if message.round in sent]
     early = sorted({m.round for m in uploads if m.round <= uploads[0].round + LATEST})
     chosen = {early[int(i)] for i in np.linspace(0, len(early) - 1, rounds)} if early else set()
@@ -154,10 +154,10 @@ def changes_of_clients(view: View, rounds: int) -> list[tuple[int | None, list[C
             if message.summed and moved.norm() > FAR * received.norm():
                 moved = value  # changes times clients' sizes: no model lies as far from its start
             change = Change(received, moved, message.noise, message.summed)
-            found.setdefault(client, []).append(change)
-    if not found:
+            client_changes.setdefault(client, []).append(change)
+    if not client_changes:
         raise CannotAttack("no round in which a model and what it was made from can be read")
-    return list(found.items())
+    return list(client_changes.items())
 
 
 def held_nodes(view: View, client: int | None) -> Tensor:
@@ -312,14 +312,14 @@ def membership_broadcasts(view: View, question: OthersMembers, rng: np.random.Ge
     around, sent = Around.of_targets(layout, known, question.ids), sent_models(view)
     if len(sent) < 2:
         raise CannotAttack("fewer than two models that were sent are in the view")
-    own, total = _own_parts(view), np.zeros(len(labels))
+    own_parts, total = _own_parts(view), np.zeros(len(labels))
     for before, after in list(pairwise(sorted(sent)))[:BROADCAST_STEPS]:
         received = sent[before].float()
         pulls = node_gradients(layout, received, around, labels)
         pulls = pulls / pulls.norm(dim=1, keepdim=True).clamp_min(1e-12)
         moved = sent[after].float() - received
-        if after == before + 1 and before in own:
-            moved = moved - own[before]
+        if after == before + 1 and before in own_parts:
+            moved = moved - own_parts[before]
         pull = -moved / moved.norm().clamp_min(1e-12)
         for sign in (regress_pulls(pulls, pull), pulls @ pull):
             total += normal_scores(sign.double().numpy())
@@ -331,7 +331,7 @@ def membership_broadcasts(view: View, question: OthersMembers, rng: np.random.Ge
 
 def _own_parts(view: View) -> dict[int, Tensor]:
     """Return by round how far the client itself moved the mean, if all clients weigh alike."""
-    found: dict[int, Tensor] = {}
+    part_by_round: dict[int, Tensor] = {}
     for shard in view.own:
         try:
             models = client_models(view, shard.client)
@@ -339,8 +339,10 @@ def _own_parts(view: View) -> dict[int, Tensor]:
             continue  # an upload that cannot be read back stays in
         for number, trained in models.items():
             part = trained.moved / view.public.num_clients
-            found[number] = found[number] + part if number in found else part
-    return found
+            part_by_round[number] = (
+                part_by_round[number] + part if number in part_by_round else part
+            )
+    return part_by_round
 
 
 MEMBERSHIP_BROADCASTS = Attack(

@@ -144,11 +144,13 @@ def sample_span(view: View, question: MemberSamples, rng: np.random.Generator) -
     Plain gradient descent moves the layer by a sum of b x^T over the samples that trained, so these
     lie in the span of the change, and others do not if the span is small.
     """
-    found = np.zeros(len(question.ids))
+    sample_scores = np.zeros(len(question.ids))
     for client, parts in moved_by(view, set(question.clients.tolist())).items():
         own = question.clients == client
-        found[own] = -np.min([part.share_outside(question.samples[own]) for part in parts], axis=0)
-    return found
+        sample_scores[own] = -np.min(
+            [part.share_outside(question.samples[own]) for part in parts], axis=0
+        )
+    return sample_scores
 
 
 SAMPLE_SPAN = Attack(
@@ -177,17 +179,23 @@ def sample_gradients(view: View, question: MemberSamples, rng: np.random.Generat
     Noise on a change adds to the cosines of all samples and favours none, so rounds add up.
     """
     layout, labels = layout_of(view), torch.from_numpy(question.labels)
-    samples, found = torch.from_numpy(question.samples).double(), np.zeros(len(question.ids))
+    samples, sample_scores = (
+        torch.from_numpy(question.samples).double(),
+        np.zeros(len(question.ids)),
+    )
     for client, changes in changes_of_clients(view, UPLOADS):
-        own = torch.from_numpy(np.flatnonzero(question.clients == client))
+        sample_indices = torch.from_numpy(np.flatnonzero(question.clients == client))
         if client is None:
             raise CannotAttack("masks leave the mean of all clients: sample_pull reads that")
-        if not len(own):
+        if not len(sample_indices):
             continue
-        parts = [_gradient_cosines(layout, change, samples[own], labels[own]) for change in changes]
+        parts = [
+            _gradient_cosines(layout, change, samples[sample_indices], labels[sample_indices])
+            for change in changes
+        ]
         cosines = torch.stack(parts).mean(0)
-        found[own.numpy()] = (cosines - cosines.mean()).numpy()
-    return found
+        sample_scores[sample_indices.numpy()] = (cosines - cosines.mean()).numpy()
+    return sample_scores
 
 
 def _gradient_cosines(layout: Layout, change: Change, samples: Tensor, labels: Tensor) -> Tensor:

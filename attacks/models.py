@@ -91,14 +91,14 @@ def first_changes(view: View, wanted: NDArray[np.int64]) -> tuple[Tensor, Tensor
         raise CannotAttack(f"the model sent in round {number} is not in the view")
     start = sent.double()
     before = torch.zeros_like(start) if is_change(uploads[0]) else start
-    found: dict[int, Tensor] = {}
+    client_changes: dict[int, Tensor] = {}
     for message in uploads:
         if message.round == number:
             rows = message.value.flatten(1).double() - before
-            found |= dict(zip(message.clients.numbers(), rows, strict=True))
-    if missing := [k for k in wanted.tolist() if k not in found]:
+            client_changes |= dict(zip(message.clients.numbers(), rows, strict=True))
+    if missing := [k for k in wanted.tolist() if k not in client_changes]:
         raise CannotAttack(f"client {missing[0]} uploaded no model in round {number}")
-    return start, torch.stack([found[k] for k in wanted.tolist()])
+    return start, torch.stack([client_changes[k] for k in wanted.tolist()])
 
 
 def off_the_path(view: View, received: Tensor, moved: Tensor) -> Tensor | None:
@@ -233,16 +233,16 @@ def moved_by(view: View, clients: set[int]) -> dict[int, list[Moved]]:
     """Return each client's first change, matrix by matrix. If changes were masked, each client has
     the mean of all."""
     layout, sent = layout_of(view), sent_models(view)
-    found: dict[int, list[Moved]] = {}
+    moved_parts: dict[int, list[Moved]] = {}
     for number, client, change, _ in first_layers(view):
-        if client not in clients or client in found or number not in sent:
+        if client not in clients or client in moved_parts or number not in sent:
             continue
         units = [layout.part(sent[number], matrix).shape[-1] for matrix in layout.inputs]
         bare = without_decay(view, number, change)
-        found[client] = [Moved(part) for part in np.split(bare, np.cumsum(units)[:-1])]
-    if missing := sorted(clients - found.keys()):
+        moved_parts[client] = [Moved(part) for part in np.split(bare, np.cumsum(units)[:-1])]
+    if missing := sorted(clients - moved_parts.keys()):
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    return found
+    return moved_parts
 
 
 def reads_a_span(view: View) -> str | None:
@@ -303,11 +303,11 @@ def query_budgets(available: int) -> list[int]:
 def _copied_answers(
     question: CopiedModel, rows: Array, answers: Array, asked: NDArray[np.int64]
 ) -> Array:
-    said = answers[asked] - answers[asked].mean(1, keepdims=True)
-    guess, foreseen = ridge_copy(rows[asked], said, rows[question.ids])
-    common = np.bincount(said.argmax(1)).max() / len(asked)
+    centred_answers = answers[asked] - answers[asked].mean(1, keepdims=True)
+    guess, foreseen = ridge_copy(rows[asked], centred_answers, rows[question.ids])
+    common = np.bincount(centred_answers.argmax(1)).max() / len(asked)
     clear = common + CLEAR_SDS * np.sqrt(common * (1 - common) / len(asked))
-    if question.prior is not None and (foreseen == said.argmax(1)).mean() <= clear:
+    if question.prior is not None and (foreseen == centred_answers.argmax(1)).mean() <= clear:
         own: Array = question.prior[:, -1]
         return own
     found: Array = guess.argmax(1).astype(np.float64)
@@ -324,21 +324,21 @@ def mixed_features(features: NDArray[np.float32], edges: NDArray[np.int64]) -> A
     return found.astype(np.float64)
 
 
-def ridge_copy(rows: Array, said: Array, wanted: Array) -> tuple[Array, NDArray[np.int64]]:
+def ridge_copy(rows: Array, answers: Array, wanted: Array) -> tuple[Array, NDArray[np.int64]]:
     """Return the ridge regression for the wanted rows, and the class that it gives each known row
     without its own answer."""
-    centre, level = rows.mean(0), said.mean(0)
-    rows, wanted, said = rows - centre, wanted - centre, said - level
+    centre, level = rows.mean(0), answers.mean(0)
+    rows, wanted, answers = rows - centre, wanted - centre, answers - level
     sizes, axes = gram_axes(rows)  # once for all ridges
     gram_size = float(sizes.sum() / len(rows)) + 1e-300
-    along, squares = axes.T @ said, np.square(axes)
-    best = (np.inf, np.zeros_like(said), said)
+    along, squares = axes.T @ answers, np.square(axes)
+    best = (np.inf, np.zeros_like(answers), answers)
     for ridge in COPY_RIDGES:
         shrunk = 1 / (sizes.clip(0) + ridge * gram_size)
         beside = 0.0 if len(sizes) == len(rows) else 1 / (ridge * gram_size)  # off the axes
-        weights = axes @ ((shrunk - beside)[:, None] * along) + beside * said
-        left_out = said - weights / (squares @ (shrunk - beside) + beside)[:, None]
-        loss = float(np.square(left_out - said).mean())
+        weights = axes @ ((shrunk - beside)[:, None] * along) + beside * answers
+        left_out = answers - weights / (squares @ (shrunk - beside) + beside)[:, None]
+        loss = float(np.square(left_out - answers).mean())
         if loss < best[0]:
             best = (loss, weights, left_out)
     _, weights, left_out = best

@@ -34,7 +34,7 @@ def network_inversion(view: View, question: MatchedSamples, rng: np.random.Gener
     start, changes = first_changes(view, question.ids)
     stream = torch.Generator().manual_seed(int(rng.integers(2**62)))
     shape = (question.num_samples, *question.shape)
-    found = []
+    client_samples = []
     for row, change in enumerate(changes):
         wanted = -change.float().nan_to_num()
         labels = read_labels(layout, change, question.num_samples, view.public.num_classes)
@@ -43,8 +43,8 @@ def network_inversion(view: View, question: MatchedSamples, rng: np.random.Gener
         if question.prior is not None:
             near = torch.from_numpy(question.prior[row, :1]).float().reshape(1, *question.shape)
             starts.append(near.expand(shape) + 0.1 * torch.randn(shape, generator=stream))
-        found.append(match.best_of(starts).flatten(1).numpy())
-    return np.stack(found).astype(np.float64)
+        client_samples.append(match.best_of(starts).flatten(1).numpy())
+    return np.stack(client_samples).astype(np.float64)
 
 
 def read_labels(layout: Layout, change: Tensor, count: int, classes: int) -> Tensor:
@@ -57,13 +57,13 @@ def read_labels(layout: Layout, change: Tensor, count: int, classes: int) -> Ten
     moved = layout.part(change[None], layout.output).sum(-2)[0]
     if layout.output.bias is not None:
         moved = layout.layer(change, layout.output.bias)
-    left, found = moved.clone(), []
+    left, best_classes = moved.clone(), []
     step = moved.clamp_min(0).sum() / count
     for _ in range(count):
         best = int(left.argmax())
-        found.append(best)
+        best_classes.append(best)
         left[best] -= step
-    return torch.tensor(found)
+    return torch.tensor(best_classes)
 
 
 class Match:

@@ -33,12 +33,12 @@ def has_a_function(view: View) -> str | None:
 
 def changes_by_round(view: View) -> dict[int, dict[int, Tensor]]:
     """Return how every client changed the model, by round and client."""
-    sent, found = sent_models(view), dict[int, dict[int, Tensor]]()
+    sent, client_changes = sent_models(view), dict[int, dict[int, Tensor]]()
     for message in view.readable(MODEL):
         rows = changed_rows(message, sent).float()
-        of_round = found.setdefault(message.round, {})
+        of_round = client_changes.setdefault(message.round, {})
         of_round |= dict(zip(message.clients.numbers(), rows, strict=True))
-    return found
+    return client_changes
 
 
 class Sketch:

@@ -104,13 +104,13 @@ def public_members(view: View, question: PublicMembers, rng: np.random.Generator
     """
     rows = first_and_last(view, question.client)[question.ids]
     part = rng.permutation(len(rows)) % PARTS
-    found = np.zeros(len(rows))
+    member_scores = np.zeros(len(rows))
     for number in range(PARTS):
         out = part == number
         known, wanted = standardised(rows[~out], rows[out])
         taught = one_hot(question.labels[~out], question.num_classes)
-        found[out] = margins(ridge_decoded(known, taught, wanted), question.labels[out])
-    return found
+        member_scores[out] = margins(ridge_decoded(known, taught, wanted), question.labels[out])
+    return member_scores
 
 
 def margins(scores: Array, labels: Ids) -> Array:

@@ -26,14 +26,14 @@ def found_rows(view: View, need: Need) -> list[Message]:
 
 def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     """Return the rows of one client by round, or the mean of all clients where rows were masked."""
-    found = {}
+    rows_by_round = {}
     for message in found_rows(view, need):  # a round has a message from every host
         row = message.row_of_client(client)
         if row is not None:
-            found[message.round] = row
-    if not found:
+            rows_by_round[message.round] = row
+    if not rows_by_round:
         raise CannotAttack(f"client {client} uploaded nothing that the view shows")
-    return found
+    return rows_by_round
 
 
 def class_shares(view: View, client: int) -> dict[int, Tensor]:
@@ -54,14 +54,18 @@ def class_shares(view: View, client: int) -> dict[int, Tensor]:
     ]
     completed = {}
     for number, rows in rounds.items():
-        told = rows.sum(1, keepdim=True)
+        prediction_sums = rows.sum(1, keepdim=True)
         whole = [w for w, counted in weights if counted == asked.get(number)]
         if number not in asked:
-            whole = [torch.ones_like(told)]
-        fitting = [w for w in whole if w.shape == told.shape and bool((told <= w + GRID).all())]
+            whole = [torch.ones_like(prediction_sums)]
+        fitting = [
+            w
+            for w in whole
+            if w.shape == prediction_sums.shape and bool((prediction_sums <= w + GRID).all())
+        ]
         if fitting:
             weight = min(fitting, key=lambda w: float(w.sum()))
-            last = torch.where(told > 0, weight - told, 0.0).clamp_min(0)
+            last = torch.where(prediction_sums > 0, weight - prediction_sums, 0.0).clamp_min(0)
             completed[number] = torch.cat([rows, last], 1)
     if not completed and view.public.num_classes == 2:
         raise CannotAttack("one class by itself says nothing of the other")
@@ -125,11 +129,11 @@ class Rows:
         return found
 
 
-def by_round(found: list[Message]) -> dict[int, Rows]:
+def by_round(row_messages: list[Message]) -> dict[int, Rows]:
     """Return the rows of clients that are single nodes, by round."""
     rounds = {}
-    for number in sorted({message.round for message in found}):
-        own = [message for message in found if message.round == number]
+    for number in sorted({message.round for message in row_messages}):
+        own = [message for message in row_messages if message.round == number]
         ids = np.concatenate([m.clients.numbers() for m in own]).astype(np.int64)
         values: Array = np.concatenate([m.value.flatten(1).double().numpy() for m in own])
         rounds[number] = Rows(ids, values)

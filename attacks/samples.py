@@ -29,17 +29,18 @@ def jacobian_samples(view: View, question: ClientSamples, rng: np.random.Generat
     """
     rows = view.best_rows(SLOPE)
     first = [message for message in rows if message.round == rows[0].round]
-    found = {}
+    jacobian_rows = {}
     for message in first:
         for row, client in enumerate(message.clients.numbers()):
-            found[client] = message.value[row]
+            jacobian_rows[client] = message.value[row]
     meaning = rows[0].meaning
     assert isinstance(meaning, Jacobian)
     hidden = meaning.units
-    if missing := [k for k in question.ids.tolist() if k not in found]:
+    if missing := [k for k in question.ids.tolist() if k not in jacobian_rows]:
         raise CannotAttack(f"client {missing[0]} uploaded no Jacobian in round {rows[0].round}")
     mixtures = [
-        found[k].reshape(hidden or 1, -1)[:, :-1].double().numpy() for k in question.ids.tolist()
+        jacobian_rows[k].reshape(hidden or 1, -1)[:, :-1].double().numpy()
+        for k in question.ids.tolist()
     ]
     guesses = np.stack([samples_of_mixture(mixture, question.num_samples) for mixture in mixtures])
     noise = rows[0].noise
@@ -64,14 +65,14 @@ def _unit_rows(rows: Array) -> Array:
 
 def samples_of_mixture(mixture: Array, num_samples: int) -> Array:
     """Return the samples behind M, (num_samples, d), with rows of zeros if fewer were found."""
-    found = np.zeros((num_samples, mixture.shape[1]))
+    sample_rows = np.zeros((num_samples, mixture.shape[1]))
     if num_samples == 1:
-        found[0] = one_sample(mixture)
-        return found
+        sample_rows[0] = one_sample(mixture)
+        return sample_rows
     binary = binary_samples(num_samples * mixture) if num_samples <= LARGEST_RANK else None
     rows = mixture_span(mixture, num_samples) if binary is None else binary
-    found[: len(rows)] = rows[:num_samples]
-    return found
+    sample_rows[: len(rows)] = rows[:num_samples]
+    return sample_rows
 
 
 def one_sample(mixture: Array) -> Array:
@@ -128,12 +129,12 @@ def _sums_of_two(candidates: Array) -> NDArray[np.bool_]:
     """Return which candidates are the union of two others that share no word."""
     known = {row.astype(np.int8).tobytes() for row in candidates}
     inside = candidates @ candidates.T >= candidates.sum(1)[:, None]  # [a, c]: a lies within c
-    found = np.zeros(len(candidates), bool)
+    is_sum = np.zeros(len(candidates), bool)
     for c, row in enumerate(candidates):
         parts = np.flatnonzero(inside[:, c])
         rests = (row - candidates[parts[parts != c]]).astype(np.int8)
-        found[c] = any(rest.tobytes() in known for rest in rests)
-    return found
+        is_sum[c] = any(rest.tobytes() in known for rest in rests)
+    return is_sum
 
 
 JACOBIAN_SAMPLES = Attack(
@@ -216,9 +217,9 @@ def fill_guesses(guess: Array, prior: Array, mixed: bool) -> Array:
 def samples_of_change(weight: Array, bias: Array, count: int, start: Array | None = None) -> Array:
     """Return (count, inputs), with rows of zeros where fewer were found. `start` is the sent
     matrix."""
-    found = np.zeros((count, weight.shape[1]))
+    sample_rows = np.zeros((count, weight.shape[1]))
     if not np.abs(weight).max() > 0:
-        return found
+        return sample_rows
     if count == 1:
         return the_only_one(weight, bias, start)
     rows = candidate_rows(weight, bias, start)
@@ -227,8 +228,8 @@ def samples_of_change(weight: Array, bias: Array, count: int, start: Array | Non
     few = 1 < len(basis) <= LARGEST_RANK and not spans_everything(weight, count)
     binary = binary_rows(basis) if few else None
     chosen = rows if binary is None else binary
-    found[: len(chosen[:count])] = chosen[:count]
-    return found
+    sample_rows[: len(chosen[:count])] = chosen[:count]
+    return sample_rows
 
 
 def the_only_one(weight: Array, bias: Array, start: Array | None) -> Array:

@@ -25,19 +25,21 @@ def shared_elsewhere(view: View, question: SharedElsewhere, rng: np.random.Gener
     others' rows. A private node between two public ones pulls the rows of both together there. A
     colluder that no longer has its own rows of a round reads the mean as it is.
     """
-    found = [pair_cosines(rows.numpy(), question.ids) for rows in others_sums(view, question)]
-    if not found:
+    round_cosines = [
+        pair_cosines(rows.numpy(), question.ids) for rows in others_sums(view, question)
+    ]
+    if not round_cosines:
         raise CannotAttack("no mean of rows was sent to the colluders")
-    mean: Array = np.mean(found, axis=0)
+    mean: Array = np.mean(round_cosines, axis=0)
     noise = _noise(view)
-    return lean_evidence(mean, question.prior, pair_shift(noise, _width(view), len(found)))
+    return lean_evidence(mean, question.prior, pair_shift(noise, _width(view), len(round_cosines)))
 
 
 def others_sums(view: View, question: SharedElsewhere) -> list[Tensor]:
     """Return the others' sum of rows, round by round."""
     client, count = min(view.adversary.clients), view.public.num_clients
-    own = _own_rows(view, question, client)
-    found = []
+    own_rows = _own_rows(view, question, client)
+    other_sums = []
     for message in view.downloads(MeanRows()):
         meaning = message.meaning
         assert isinstance(meaning, MeanRows)
@@ -45,26 +47,26 @@ def others_sums(view: View, question: SharedElsewhere) -> list[Tensor]:
         if value is None or message.round < LEAST_ROUND or not bool(value.any()):
             continue
         mean = value.double()[:, : meaning.columns]
-        mine = own.get(message.round - 1)
+        mine = own_rows.get(message.round - 1)
         if mine is not None:
             mine = mine[:, : meaning.columns]
             turned = (
                 rotate_rows(mine, find_rotation(mine, mean)) if meaning.space == "common" else mine
             )
             mean = count * mean - turned
-        found.append(mean)
-    return found
+        other_sums.append(mean)
+    return other_sums
 
 
 def _own_rows(view: View, question: SharedElsewhere, client: int) -> dict[int, Tensor]:
     """Return the rows of one colluder by round. Before a mask it knows those of round 1."""
     place = sorted(view.adversary.clients).index(client)
-    found = {1: torch.from_numpy(question.own_uploads[place]).double()}
+    rows_by_round = {1: torch.from_numpy(question.own_uploads[place]).double()}
     for message in view.uploads(PUBLIC_ROWS):
         rows = None if message.masked else message.row_of_client(client)
         if rows is not None:
-            found[message.round] = rows.double()
-    return found
+            rows_by_round[message.round] = rows.double()
+    return rows_by_round
 
 
 def _noise(view: View) -> Noise | None:

@@ -248,12 +248,12 @@ def released_others(view: View, question: ReleasedOthers, rng: np.random.Generat
 
 def _weigh_ratios(seen: Array, without: Array, moves: Array) -> Array:
     """Return the ratios over the noise along a target, which is alike for all targets."""
-    found, sizes = (
+    ratios, sizes = (
         likelihood_ratios(seen, without, moves),
         np.linalg.norm(moves, axis=1).clip(1e-12),
     )
-    low, high = np.quantile(found / sizes + sizes / 2, [0.25, 0.75])
-    weighed: Array = found / max(float(high - low) ** 2, 1e-12)
+    low, high = np.quantile(ratios / sizes + sizes / 2, [0.25, 0.75])
+    weighed: Array = ratios / max(float(high - low) ** 2, 1e-12)
     return weighed
 
 

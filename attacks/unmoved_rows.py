@@ -39,14 +39,14 @@ def unmoved_rows(view: View, question: EdgedNodes, rng: np.random.Generator) -> 
 
 def _sent_rows(view: View, client: int) -> dict[int, Tensor]:
     """Return the rows that a client was sent, by round: its own, or the mean that all share."""
-    found = {}
+    rows_by_round = {}
     for message in view.downloads(MeanRows()):
         meaning = message.meaning
         is_common = isinstance(meaning, MeanRows) and meaning.space == "common"
         value = message.value if is_common else message.row_of_client(client)
         if value is not None and bool(value.any()):
-            found[message.round] = value.double()
-    return found
+            rows_by_round[message.round] = value.double()
+    return rows_by_round
 
 
 UNMOVED_ROWS = Attack(

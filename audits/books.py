@@ -43,15 +43,15 @@ def reconcile_books(truth: Truth) -> Finding:
     """Return one finding with everything that the four records disagree about, worst first."""
     started = time.monotonic()
     releases: list[Release] = []
-    said: list[Said] = []
+    differences: list[Said] = []
     try:
         releases = list(read_ledger(truth.folder.ledger_path))
     except RunFolderError as error:
-        said.append((Verdict.VIOLATION, f"the ledger is not as it was written: {error}"))
+        differences.append((Verdict.VIOLATION, f"the ledger is not as it was written: {error}"))
     records = list(read_headers(truth.experiment.method, truth.folder.transcript))
-    if not said:
+    if not differences:
         attempts = truth.folder.summary().attempts
-        said = [
+        differences = [
             *compare_crossed(truth.experiment.method, records, releases, attempts),
             *as_planned(truth.experiment, releases, attempts),
             *_compare_claims(truth, releases),
@@ -60,7 +60,7 @@ def reconcile_books(truth: Truth) -> Finding:
             *_check_survivors(truth, records),
         ]
     alike = f"{len(releases)} releases are booked, planned, summed up and recorded alike"
-    verdict, because = worst_of(said, alike)
+    verdict, because = worst_of(differences, alike)
     return Finding(
         adversary="-",
         attack="books",
@@ -188,32 +188,38 @@ def _compare_claims(truth: Truth, releases: list[Release]) -> Iterator[Said]:
     ledger = Ledger(truth.experiment.partition.num_clients)
     ledger.record(releases)
     for claim in claim_units(ledger, policy.delta, population=policy.population):
-        told = summary.epsilon.get(claim.unit)
-        if told is None:
+        summary_claim = summary.epsilon.get(claim.unit)
+        if summary_claim is None:
             yield Verdict.INCONCLUSIVE, f"the summary says nothing of the {claim.unit}"
             continue
-        said = math.inf if told.epsilon is None else told.epsilon
-        if said < claim.epsilon * (1 - TOLERANCE) - TOLERANCE:
+        summary_epsilon = math.inf if summary_claim.epsilon is None else summary_claim.epsilon
+        if summary_epsilon < claim.epsilon * (1 - TOLERANCE) - TOLERANCE:
             yield (
                 Verdict.VIOLATION,
-                f"the summary says epsilon {said:.4g} per {claim.unit}; "
+                f"the summary says epsilon {summary_epsilon:.4g} per {claim.unit}; "
                 f"what is booked gives {claim.epsilon:.4g}",
             )
         least = max(
             (_least_epsilon(p, claim.unit, policy.delta) for p in ledger.profiles()), default=0.0
         )
-        if math.isfinite(said) and said < least * (1 - TOLERANCE) - TOLERANCE:
+        if math.isfinite(summary_epsilon) and summary_epsilon < least * (1 - TOLERANCE) - TOLERANCE:
             yield (
                 Verdict.VIOLATION,
-                f"epsilon {said:.4g} per {claim.unit} is less than its releases compose to, "
-                f"{least:.4g}",
+                f"epsilon {summary_epsilon:.4g} per {claim.unit} is less than its releases compose "
+                f"to, {least:.4g}",
             )
     yield from _ends_early(truth)
     lines = truth.folder.metrics()
     for unit, value in (lines[-1]["epsilon"] if lines else {}).items():
-        told = summary.epsilon.get(unit)
-        spent = None if told is None else told.epsilon if told.spent is None else told.spent
-        if told is not None and not _are_alike(spent, value):
+        summary_claim = summary.epsilon.get(unit)
+        spent = (
+            None
+            if summary_claim is None
+            else summary_claim.epsilon
+            if summary_claim.spent is None
+            else summary_claim.spent
+        )
+        if summary_claim is not None and not _are_alike(spent, value):
             yield Verdict.INCONCLUSIVE, f"the last round's epsilon per {unit} is not the summary's"
 
 
@@ -245,12 +251,12 @@ def _check_holders(truth: Truth) -> Iterator[Said]:
     counted: dict[Unit, int] = {"node": _most_holders([x.partition.nodes])}
     if x.partition.num_clients <= MANY_CLIENTS:
         counted["edge"] = _most_holders(_edge_numbers(x))
-    for unit, found in counted.items():
+    for unit, num_holders in counted.items():
         planned = population.holders(unit)
-        if found > planned:
+        if num_holders > planned:
             yield (
                 Verdict.VIOLATION,
-                f"the noise is for {planned} holders of a {unit}; the partition has {found}",
+                f"the noise is for {planned} holders of a {unit}; the partition has {num_holders}",
             )
 
 

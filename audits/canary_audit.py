@@ -95,24 +95,24 @@ def judge_scores(
 def canary_scores(truth: Truth) -> Array:
     """Return minus the released model's loss on every canary, shown with its words and its
     edges."""
-    x, found = truth.experiment, truth.experiment.canaries
-    if found is None:
+    x, canaries = truth.experiment, truth.experiment.canaries
+    if canaries is None:
         raise CannotAttack("the run carries no canaries (audit.canaries)")
     if x.method.make_evaluator is None or truth.release is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    shown = shown_to_the_model(x.union, found)
+    shown = shown_to_the_model(x.union, canaries)
     evaluator = x.method.make_evaluator(shown, x.config.method, x.public.device)
     answers = evaluator.answers(truth.release)
     if answers is None:
         raise CannotAttack("the run released no model that answers for nodes")
-    return log_confidence(answers[found.nodes].numpy(), found.labels.numpy())
+    return log_confidence(answers[canaries.nodes].numpy(), canaries.labels.numpy())
 
 
-def shown_to_the_model(union: Graph, found: Canaries) -> Graph:
+def shown_to_the_model(union: Graph, canaries: Canaries) -> Graph:
     """Return the data of all clients together with every canary whole, whatever its coin and its
     holders. The question must not tell which canaries are in."""
-    others = torch.arange(found.first)
-    return with_canaries(union.subgraph(others), found, torch.ones_like(found.inside))
+    others = torch.arange(canaries.first)
+    return with_canaries(union.subgraph(others), canaries, torch.ones_like(canaries.inside))
 
 
 def over_trainings(
@@ -126,11 +126,11 @@ def over_trainings(
     first = truths[0].experiment.canaries
     scores, inside = [], []
     for truth in truths:
-        found = truth.experiment.canaries
-        if first is None or found is None or not _same_looks(first, found):
+        canaries = truth.experiment.canaries
+        if first is None or canaries is None or not _same_looks(first, canaries):
             raise CannotAttack("the runs do not carry the same canaries (audit.seed)")
         scores.append(canary_scores(truth)[canary])
-        inside.append(bool(found.inside[canary]))
+        inside.append(bool(canaries.inside[canary]))
     values, coins = np.array(scores), np.array(inside)
     return several_trainings(values[coins], values[~coins], delta, confidence)
 
@@ -149,7 +149,7 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     is for. A client's epsilon covers a node that this client alone holds, unless the server is
     given part of the data without noise.
     """
-    x, found = truth.experiment, truth.experiment.canaries
+    x, canaries = truth.experiment, truth.experiment.canaries
     promised = truth.folder.summary().epsilon
     node, client = promised.get("node"), promised.get("client")
     if x.method.server_knows & {"graph", "labels"}:
@@ -164,7 +164,7 @@ def claimed_epsilon(truth: Truth) -> tuple[float | None, str]:
     if claim is None:
         return None, "no epsilon is claimed"
     holders = torch.bincount(x.partition.nodes, minlength=x.partition.num_nodes)
-    if found is None or int(holders[found.nodes].max()) > 1:
+    if canaries is None or int(holders[canaries.nodes].max()) > 1:
         return None, "canaries are with several clients, which no client's epsilon covers"
     return float(claim), "every canary is with one client, whose epsilon covers it"
 

@@ -151,13 +151,13 @@ def _best_guess(gram: Array, prior: Array, draws: Array) -> Array:
     sizes, vectors = np.linalg.eigh(gram)
     noise = (vectors * np.sqrt(sizes.clip(0))[:, None, :]) @ draws
     half = np.diagonal(gram, axis1=1, axis2=2)[:, :, None] / 2
-    found: Array = np.zeros(len(gram))
+    largest_posterior: Array = np.zeros(len(gram))
     for label, share in enumerate(prior):
         if share > 0:
             logs = noise + gram[:, label, :, None] - half
             weights = prior[None, :, None] * np.exp(logs - logs.max(1, keepdims=True))
-            found += share * (weights.max(1) / weights.sum(1)).mean(1)
-    return found
+            largest_posterior += share * (weights.max(1) / weights.sum(1)).mean(1)
+    return largest_posterior
 
 
 def _make_form(exact: Array, most: Array, basis: Basis) -> ClosedForm:

@@ -43,13 +43,13 @@ def control_of(truth: Truth, rounds: int, root: Path) -> Truth:
     return Truth.of(found).judged_by(truth.config.audit)
 
 
-def _is_as_it_ended(found: RunFolder) -> bool:
+def _is_as_it_ended(run_folder: RunFolder) -> bool:
     """Return whether the run was made whole by this version and did not change since. A changed run
     shows no attack's power."""
     try:
-        summary = found.summary()
-        require_as_it_ended(found.path)
-        broken = broken_link(found.transcript, summary.transcript_chain)
+        summary = run_folder.summary()
+        require_as_it_ended(run_folder.path)
+        broken = broken_link(run_folder.transcript, summary.transcript_chain)
     except RunFolderError:
         return False
     return broken is None and summary.versions.get("securefg") == list_versions()["securefg"]

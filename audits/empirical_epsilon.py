@@ -154,28 +154,31 @@ def moments_bound(
     is for an auditor who knows what the canary adds to a score before the noise: a mechanism that
     shrinks values, by too little to be seen, is held to the shift that it should have.
     """
-    one, other = checked_scores(inside), checked_scores(outside)
-    n, m = one.size, other.size
+    inside_scores, other = checked_scores(inside), checked_scores(outside)
+    n, m = inside_scores.size, other.size
     if min(n, m) < 4:
         raise BadMetricInput(f"scores: found {n} and {m}; expected 4 of each or more")
     half = (1 - checked_share(confidence, "confidence")) / 2
-    squares = float(np.square(one - one.mean()).sum() + np.square(other - other.mean()).sum())
+    squares = float(
+        np.square(inside_scores - inside_scores.mean()).sum()
+        + np.square(other - other.mean()).sum()
+    )
     upper = math.sqrt(squares / chi2_quantile(half, n + m - 2))
-    difference = float(one.mean() - other.mean())
+    difference = float(inside_scores.mean() - other.mean())
     root = math.sqrt(1 / n + 1 / m)
     reach = -float(ndtri(half / 2)) * root
     # Scores are float64 sums of uploads: a spread this small is rounding, not noise.
     least = max(abs(difference), abs(known_shift or 0.0), 1e-300) / LARGEST_MU
     upper = max(upper, least)
-    found: list[tuple[float, Estimator]] = [
+    mu_estimates: list[tuple[float, Estimator]] = [
         (max(0.0, abs(difference) / upper - reach), "gauss_pair")
     ]
     if (
         known_shift is not None
         and abs(known_shift) - abs(difference) <= CONTRADICTION * root * upper
     ):
-        found.append((abs(known_shift) / upper, "known_value"))
-    mu, estimator = max(found)
+        mu_estimates.append((abs(known_shift) / upper, "known_value"))
+    mu, estimator = max(mu_estimates)
     ceiling = epsilon_of_mu(LARGEST_MU, delta)
     bound = EpsilonBound(epsilon_of_mu(mu, delta), delta, confidence, estimator, ceiling, n + m)
     return mu, bound
@@ -334,11 +337,16 @@ def trainings_bound(
     confidence: float = 0.95,
 ) -> EpsilonBound:
     """Return log((1 - u_fn - delta) / u_fp), if the threshold was fixed before these trainings."""
-    found = gaussian_bound(
+    threshold_bound = gaussian_bound(
         false_positives, negatives, positives - true_positives, positives, delta, confidence
     ).cp
     return EpsilonBound(
-        found.epsilon, delta, confidence, "several_trainings", found.ceiling, found.trials
+        threshold_bound.epsilon,
+        delta,
+        confidence,
+        "several_trainings",
+        threshold_bound.ceiling,
+        threshold_bound.trials,
     )
 
 

@@ -84,16 +84,16 @@ def _graph_sums(truth: Truth, seed: int) -> Iterator[Finding]:
             started = time.monotonic()
             name = sums.of.title
             rng = numpy_stream(seed, "coalition", name, size)
-            found = coalition_exposures(weights, recipients, size, rng)
+            exposures = coalition_exposures(weights, recipients, size, rng)
             yield _make_finding(
                 truth,
                 started,
                 adversary=f"any {size} of {len(recipients)} clients",
                 metric=f"share of the others' {name} that follows from the coalition's sums",
-                shares=[one.share for one in found],
+                shares=[one.share for one in exposures],
                 noisy=_is_noisy(truth, upload),
                 details={
-                    **_median_amplification(found),
+                    **_median_amplification(exposures),
                     "share_exposed_by_all_sums": everything.share,
                     "condition_number_of_all_sums": everything.condition_number,
                 },
@@ -137,7 +137,7 @@ def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
         started, what = time.monotonic(), f"{upload.of.title} that follows from sums over the graph"
         try:
             matrix = neighbourhood_sums(x.public.edge_index, x.public.num_nodes, upload.by.least)
-            found = linear_exposure(matrix)
+            sum_exposure = linear_exposure(matrix)
         except ConfigError as error:  # too large to be solved here; a server may have more memory
             yield unsolved_finding(truth, f"share of the {what}", str(error))
             continue
@@ -146,9 +146,10 @@ def _opened_graph_sums(truth: Truth) -> Iterator[Finding]:
             started,
             adversary="server",
             metric=f"share of the {what}",
-            shares=[found.share],
+            shares=[sum_exposure.share],
             noisy=_is_noisy(truth, upload),
-            details=_median_amplification([found]) | {"condition_number": found.condition_number},
+            details=_median_amplification([sum_exposure])
+            | {"condition_number": sum_exposure.condition_number},
             targets=x.public.num_nodes,
         )
 

@@ -104,12 +104,12 @@ class ForeignTruth:
     def meanings(self) -> dict[Place, Meaning]:
         """Return what the uploaded and the sent field mean, by place."""
         upload, sent = self.exchange.upload, self.exchange.sent
-        found: dict[Place, Meaning] = {
+        meanings_by_place: dict[Place, Meaning] = {
             (upload.kind, upload.field): Weights("network", change=upload.holds == "change")
         }
         if sent is not None:
-            found[sent.kind, sent.field] = Weights("network", change=False)
-        return found
+            meanings_by_place[sent.kind, sent.field] = Weights("network", change=False)
+        return meanings_by_place
 
     @property
     def spoken(self) -> Spoken:
@@ -181,31 +181,31 @@ class ForeignTruth:
     @cached_property
     def samples(self) -> dict[int, Array]:
         """Of every client that is known, (samples, inputs)."""
-        found = {
+        samples_by_client = {
             client: rows.reshape(len(rows), -1).astype(np.float64)
             for client, rows in self.inputs.items()
         }
-        width = self.exchange.num_inputs or next(iter(found.values())).shape[-1]
-        for client, rows in found.items():
+        width = self.exchange.num_inputs or next(iter(samples_by_client.values())).shape[-1]
+        for client, rows in samples_by_client.items():
             if rows.shape[1] != width:
                 raise ConfigError(
                     f"{self._samples_path}: client {client} has an array of shape "
                     f"{self.inputs[client].shape}; wanted samples by {width} inputs"
                 )
-        return found
+        return samples_by_client
 
     @cached_property
     def labels(self) -> dict[int, NDArray[np.int64]]:
         """Of every client that is known, the class of every sample."""
-        found = read_clients(self._labels_path, np.int64)
+        labels_by_client = read_clients(self._labels_path, np.int64)
         most = self.exchange.classes or 0
-        for client, rows in found.items():
+        for client, rows in labels_by_client.items():
             if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= most:
                 raise ConfigError(
                     f"{self._labels_path}: client {client}: found an array of shape {rows.shape}; "
                     f"expected classes from 0 to {most - 1} (classes: of foreign.yaml)"
                 )
-        return found
+        return labels_by_client
 
     def view(self, adversary: Adversary) -> View:
         """Return what this adversary saw of the exchange."""
@@ -234,20 +234,22 @@ class ForeignTruth:
 
 def foreign_promises(truth: ForeignTruth) -> list[Finding]:
     """A finding per promise that the exchange makes."""
-    found = [_check_integrity(truth)]
+    promise_findings = [_check_integrity(truth)]
     if (claim := truth.exchange.claim) is not None:
-        found += [
+        promise_findings += [
             _check_accounting(truth, claim),
             _check_noise(truth, claim),
             *_beside_findings(truth, claim),
         ]
-    return found
+    return promise_findings
 
 
 def _beside_findings(truth: ForeignTruth, claim: Claim) -> list[Finding]:
     """Return a finding that names what clients upload and the claim does not cover."""
-    own = (truth.exchange.upload.kind, truth.exchange.upload.field)
-    beside = [f"{kind}.{name}" for kind, name in truth.spoken.uploads if (kind, name) != own]
+    covered_place = (truth.exchange.upload.kind, truth.exchange.upload.field)
+    beside = [
+        f"{kind}.{name}" for kind, name in truth.spoken.uploads if (kind, name) != covered_place
+    ]
     if not beside:
         return []
     return [
@@ -258,7 +260,7 @@ def _beside_findings(truth: ForeignTruth, claim: Claim) -> list[Finding]:
             metric=", ".join(beside),
             unit="client",
             verdict=Verdict.INCONCLUSIVE,
-            because=f"the claim covers {own[0]}.{own[1]} alone; also uploaded: "
+            because=f"the claim covers {covered_place[0]}.{covered_place[1]} alone; also uploaded: "
             f"{', '.join(beside)}: no epsilon holds for all that leaves",
             epsilon_claimed=claim.epsilon,
             measured=False,
@@ -286,8 +288,10 @@ def _check_integrity(truth: ForeignTruth) -> Finding:
 def _check_accounting(truth: ForeignTruth, claim: Claim) -> Finding:
     """Arithmetic alone: the server sees who takes part, so no sampling amplifies against it."""
     releases = most_uploads(truth.uploads)
-    told = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / claim.sigma, claim.delta)
-    broken = told > claim.epsilon * (1 + 1e-3)
+    composed_epsilon = epsilon_of_mu(
+        claim.sensitivity * math.sqrt(releases) / claim.sigma, claim.delta
+    )
+    broken = composed_epsilon > claim.epsilon * (1 + 1e-3)
     return Finding(
         adversary="server",
         attack="claim_accounting",
@@ -296,9 +300,9 @@ def _check_accounting(truth: ForeignTruth, claim: Claim) -> Finding:
         unit="client",
         verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
         because=f"clip {claim.clip_l2:g} and sigma {claim.sigma:g} over {releases} recorded "
-        f"uploads per client are epsilon {told:.3g} at delta {claim.delta:g}",
+        f"uploads per client are epsilon {composed_epsilon:.3g} at delta {claim.delta:g}",
         epsilon_claimed=claim.epsilon,
-        epsilon_lower=told,
+        epsilon_lower=composed_epsilon,
         estimator="exact",
         assumptions=(f"neighbouring uploads lie up to {claim.sensitivity:g} apart",),
     )
@@ -334,16 +338,16 @@ def judge_spread(uploads: list[Message], exchange: Exchange, claim: Claim) -> di
     parts = {"all": slice(None), **(exchange.slices if len(exchange.layers) > 1 else {})}
     if impossible := _impossible_reason(rows[:MOST_UPLOADS], parts, claim):
         return _verdict_fields(Verdict.VIOLATION, impossible, targets=len(rows))
-    own = [rows[owners == client] for client in exchange.repeats]
-    own = [row for row in own if len(row) > 1]
-    if not own:
+    repeated_rows = [rows[owners == client] for client in exchange.repeats]
+    repeated_rows = [row for row in repeated_rows if len(row) > 1]
+    if not repeated_rows:
         return _verdict_fields(
             Verdict.INCONCLUSIVE,
             "lengths and distances are possible under the claim, but signal cannot be told from "
             "noise: no client repeats its upload (repeats:)",
             targets=len(rows),
         )
-    return _from_repeats(own, parts, claim, most_uploads(readable))
+    return _from_repeats(repeated_rows, parts, claim, most_uploads(readable))
 
 
 def most_uploads(uploads: list[Message]) -> int:
@@ -405,13 +409,13 @@ def _from_repeats(
 
     The part with the least noise counts: neighbouring uploads may differ there alone.
     """
-    found = {}
+    spread_by_part = {}
     for name, part in parts.items():
         total = sum(float(((own - own.mean(0))[:, part] ** 2).sum()) for own in repeated)
         degrees = sum((len(own) - 1) * own[:, part].shape[1] for own in repeated)
         most = math.sqrt(total / chi2_quantile(ALPHA / 2 / len(parts), degrees))
-        found[name] = (most, math.sqrt(total / degrees), degrees)
-    name, (most, sigma, degrees) = min(found.items(), key=lambda entry: entry[1][0])
+        spread_by_part[name] = (most, math.sqrt(total / degrees), degrees)
+    name, (most, sigma, degrees) = min(spread_by_part.items(), key=lambda entry: entry[1][0])
     lower = epsilon_of_mu(claim.sensitivity * math.sqrt(releases) / most, claim.delta)
     broken = most < claim.sigma and lower > claim.epsilon
     return _verdict_fields(

@@ -104,15 +104,15 @@ def _check_sent(path: Path, exchange: Exchange, view: View) -> None:
 def undescribed_fields(view: View) -> dict[tuple[Place, bool], Meaning]:
     """Return the fields that crossed and that the description does not name, with whether clients
     sent them: metrics, counts, buffers, replies to evaluations."""
-    found: dict[tuple[Place, bool], Meaning] = {}
+    field_meanings: dict[tuple[Place, bool], Meaning] = {}
     for seen in view.seen:
         header = seen.header
         for name in seen.fields or ():
             place = (header.kind, name)
             if header.sender != "sum" and place not in view.meanings:
                 about = "it crossed beside the described weights"
-                found[place, header.up] = Other(about)
-    return found
+                field_meanings[place, header.up] = Other(about)
+    return field_meanings
 
 
 def read_clients(path: Path, kind: type[Scalar]) -> dict[int, NDArray[Scalar]]:
@@ -120,17 +120,19 @@ def read_clients(path: Path, kind: type[Scalar]) -> dict[int, NDArray[Scalar]]:
     if not path.is_file():
         raise CannotAttack(f"private/{path.name} is not there: nothing to score a guess against")
     try:
-        found = {int(name): np.asarray(array, kind) for name, array in read_npz(path).items()}
+        arrays_by_client = {
+            int(name): np.asarray(array, kind) for name, array in read_npz(path).items()
+        }
     except (DataError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not found:
+    if not arrays_by_client:
         raise ConfigError(f"{path}: found no client; expected an array per client")
-    return found
+    return arrays_by_client
 
 
 def read_samples(path: Path) -> dict[int, Samples]:
     """Return the samples of a private file by client."""
-    found: dict[int, Samples] = {}
+    samples_by_client: dict[int, Samples] = {}
     width = None
     for client, rows in read_clients(path, np.float32).items():
         if rows.ndim < 2:
@@ -144,8 +146,8 @@ def read_samples(path: Path) -> dict[int, Samples]:
                 f"{path}: client {client}: found samples of shape {rows.shape[1:]}; expected "
                 f"{width} as the first client has"
             )
-        found[client] = rows
-    return found
+        samples_by_client[client] = rows
+    return samples_by_client
 
 
 def read_held_out(path: Path, classes: int) -> tuple[Samples, NDArray[np.int64]] | None:

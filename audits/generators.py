@@ -26,16 +26,16 @@ _TRIALS: Final = 30
 def first_normals(seeds: Sequence[int]) -> Rows:
     """Return rows for every seed, one per generator: NumPy's, its legacy one, PyTorch's in double
     and in single precision. A generator that takes 32 bits gets the lowest 32 bits of the seed."""
-    found = np.empty((len(seeds), 4, FIRST), np.float32)
+    normal_rows = np.empty((len(seeds), 4, FIRST), np.float32)
     for start in range(0, len(seeds), _AT_ONCE):
         some = seeds[start : start + _AT_ONCE]
-        rows = found[start : start + len(some)]
+        rows = normal_rows[start : start + len(some)]
         words = _first_outputs([seed % 2**32 for seed in some])
         rows[:, 0] = _numpy_normals(some)
         rows[:, 1] = _legacy_normals(words, some)
         rows[:, 2] = _box_muller(_uniform_doubles(words))
         rows[:, 3] = _box_muller(_uniform_singles(words))
-    return found.reshape(-1, FIRST)
+    return normal_rows.reshape(-1, FIRST)
 
 
 # ------------------------------------------------------------------------ Mersenne twister

@@ -48,13 +48,13 @@ def exposure_groups(truth: Truth, game: Game, guess: Array) -> tuple[Group, ...]
     """Return the exposure by group, for games about nodes or edges of the run's graph. Other games
     have no groups."""
     values, said_of = target_exposure(game, guess)
-    found = []
+    groups = []
     for by, name, members in _group_members(truth, game):
         own = values[members & said_of]
         if len(own) >= LEAST:
             figure = metrics.bootstrap_mean(own, 0)
-            found.append(Group(by=by, name=name, targets=len(own), value=figure))
-    return tuple(found)
+            groups.append(Group(by=by, name=name, targets=len(own), value=figure))
+    return tuple(groups)
 
 
 def top_ten(game: Game, guess: Array) -> dict[str, float]:
@@ -166,20 +166,20 @@ def tail_chance(game: Game, guess: Array, rng: np.random.Generator) -> float | N
     return None
 
 
-def _chance_among(so: NDArray[np.bool_], scores: Array, prior: Array | None) -> float | None:
+def _chance_among(is_true: NDArray[np.bool_], scores: Array, prior: Array | None) -> float | None:
     """Return the chance of as many among the ten best, by the share of all, or of the prior's."""
-    if min(int(so.sum()), int((~so).sum())) < LEAST_OF_EACH:
+    if min(int(is_true.sum()), int((~is_true).sum())) < LEAST_OF_EACH:
         return None
-    share = float(so.mean())
+    share = float(is_true.mean())
     if prior is not None:
-        share = max(share, clopper_pearson(_best_true(so, prior), MOST_EXPOSED).high)
-    return float(bdtrc(_best_true(so, scores) - 1, MOST_EXPOSED, min(share, 1.0)))
+        share = max(share, clopper_pearson(_best_true(is_true, prior), MOST_EXPOSED).high)
+    return float(bdtrc(_best_true(is_true, scores) - 1, MOST_EXPOSED, min(share, 1.0)))
 
 
-def _best_true(so: NDArray[np.bool_], scores: Array) -> int:
+def _best_true(is_true: NDArray[np.bool_], scores: Array) -> int:
     """Return how many of the ten best scores are true. Ties with the tenth count as they fall on
     average, rounded down."""
     last = np.partition(scores, scores.size - MOST_EXPOSED)[scores.size - MOST_EXPOSED]
     above, tied = scores > last, scores == last
     room = MOST_EXPOSED - int(above.sum())
-    return int(so[above].sum() + room * so[tied].mean() + 1e-9)
+    return int(is_true[above].sum() + room * is_true[tied].mean() + 1e-9)

@@ -122,13 +122,13 @@ def guess_test(
 
     Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2).
     """
-    own = noise.ravel()
-    if own.size < 6 or not guesses:
+    flat_noise = noise.ravel()
+    if flat_noise.size < 6 or not guesses:
         return LawTest(name, 1.0, True, "too few numbers to tell a guess by")
     table = np.stack([guess.ravel() for guess in guesses])
-    sizes = np.linalg.norm(table, axis=1) * float(np.linalg.norm(own))
-    best = float((np.abs(table @ own) / np.maximum(sizes, 1e-300)).max())
-    p = 2 * len(table) * max(0.0, 1 - best * best) ** ((own.size - 2) / 2)
+    sizes = np.linalg.norm(table, axis=1) * float(np.linalg.norm(flat_noise))
+    best = float((np.abs(table @ flat_noise) / np.maximum(sizes, 1e-300)).max())
+    p = 2 * len(table) * max(0.0, 1 - best * best) ** ((flat_noise.size - 2) / 2)
     words = f"noise drawn again from a guess has a correlation of {best:.4f} with it"
     return LawTest(name, min(1.0, p), True, f"{words} among {len(table)} guesses")
 
@@ -140,16 +140,18 @@ def likeness_test(noise: NDArray[np.float64], tables: Sequence[Rows]) -> LawTest
     Between independent directions |r| >= b has a chance of at most (1 - b^2)^((n - 2) / 2). All n
     numbers are within d of a guess with a chance of at most (2 d / sqrt(2 pi))^n.
     """
-    own = noise[:FIRST].astype(np.float32)
-    width, tried = len(own), sum(map(len, tables))
+    first_noise = noise[:FIRST].astype(np.float32)
+    width, tried = len(first_noise), sum(map(len, tables))
     if width < 3:
         return LawTest("guessable seed", 1.0, True, "too few numbers to tell seeds by")
     best, nearest = 0.0, np.inf
     for table in tables:
         rows = table[:, :width]
-        sizes = np.linalg.norm(rows, axis=1) * float(np.linalg.norm(own))
-        best = max(best, float(np.abs(rows @ own / np.maximum(sizes, 1e-30)).max(initial=0.0)))
-        apart = np.abs(rows - own).max(axis=1, initial=0.0)
+        sizes = np.linalg.norm(rows, axis=1) * float(np.linalg.norm(first_noise))
+        best = max(
+            best, float(np.abs(rows @ first_noise / np.maximum(sizes, 1e-30)).max(initial=0.0))
+        )
+        apart = np.abs(rows - first_noise).max(axis=1, initial=0.0)
         nearest = min(nearest, float(apart.min(initial=np.inf)))
     alike = max(0.0, 1 - best * best) ** ((width - 2) / 2) if width >= 6 else 1.0
     equal = min(1.0, 0.8 * max(nearest, 1e-6)) ** width

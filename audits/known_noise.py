@@ -51,16 +51,16 @@ def without_known_noise(experiment: Experiment, seen: Iterable[Seen]) -> Bared:
 def noise_on(experiment: Experiment, left_on: Iterable[str]) -> dict[Place, Noise]:
     """Return by field the noise that the policy left on it, for those who cannot draw it again."""
     policy, config, left = experiment.policy, experiment.config, set(left_on)
-    found = {}
+    noise_by_place = {}
     planned = experiment.method.planned(config.method, config.training, experiment.public)
     for release in planned:
         rule, place = policy.rules.get(release.name), (release.message.kind, release.field)
         if isinstance(rule, NoisyUpload) and (policy.protects or ".".join(place) in left):
             shape = torch.Size((release.num_rows, release.dim // release.num_rows))
-            found[place] = Noise(rule.stddev(shape), rule.clip_l2)
+            noise_by_place[place] = Noise(rule.stddev(shape), rule.clip_l2)
         if release.trained is not None and policy.protects:
-            found[place] = Noise(*release.trained.weight_noise())
-    return found
+            noise_by_place[place] = Noise(*release.trained.weight_noise())
+    return noise_by_place
 
 
 @dataclass
@@ -132,15 +132,15 @@ class _Taking:
     ) -> Tensor | None:
         """Return what was added to this field, or None if the adversary cannot draw it again."""
         turn = Turn(round=seen.header.round, step=step, clients=clients)
-        found = self._by_the_method(message, name, shape, turn)
+        method_noise = self._by_the_method(message, name, shape, turn)
         rule = self.x.policy.rule(message, name)
         if not self.seeded or rule.is_bare:
-            return found
+            return method_noise
         drawn = self._by_the_rule(rule, message, name, shape, turn)
         if drawn is None:
             self.left.add(f"{message.kind}.{name}")
-            return found
-        return drawn if found is None else found + drawn
+            return method_noise
+        return drawn if method_noise is None else method_noise + drawn
 
     def _by_the_rule(
         self, rule: Defence, message: type[Message], name: str, shape: torch.Size, turn: Turn

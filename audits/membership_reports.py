@@ -93,18 +93,18 @@ def read_tests(run: Path, findings: list[Finding]) -> list[Test]:
     """Return the tests of membership that an audit of this folder ran and kept."""
     path = run / "audit" / "scores.npz"
     kept = read_npz(path) if path.is_file() else {}
-    found = []
+    kept_tests = []
     for finding in findings:
         name = f"{finding.attack}/{finding.adversary}"
         if f"{name}/truth" in kept and f"{name}/score" in kept and is_membership(finding):
             scores = kept[f"{name}/score"].astype(np.float64)
-            found.append(Test(finding, kept[f"{name}/truth"].astype(np.int64), scores))
-    if not found:
+            kept_tests.append(Test(finding, kept[f"{name}/truth"].astype(np.int64), scores))
+    if not kept_tests:
         raise ConfigError(
             "--format: found no test of membership in this audit; expected one with a score per "
             "target, as --only membership runs them"
         )
-    return found
+    return kept_tests
 
 
 def is_membership(finding: Finding) -> bool:

@@ -46,13 +46,13 @@ def _make_interval(value: float, low: float, high: float, confidence: float) -> 
 def checked_labels(labels: ArrayLike, length: int) -> NDArray[np.bool_]:
     """Return 0/1 labels with both classes in them, as many as there are scores. Raise
     BadMetricInput otherwise."""
-    found = np.asarray(labels)
-    if found.shape != (length,):
-        raise BadMetricInput(f"labels of shape {found.shape} for {length} scores")
-    others = sorted({repr(v) for v in np.unique(found).tolist() if v not in (0, 1)})
+    label_array = np.asarray(labels)
+    if label_array.shape != (length,):
+        raise BadMetricInput(f"labels of shape {label_array.shape} for {length} scores")
+    others = sorted({repr(v) for v in np.unique(label_array).tolist() if v not in (0, 1)})
     if others:
         raise BadMetricInput(f"labels other than 0 and 1: {', '.join(others[:5])}")
-    truth = found.astype(bool)
+    truth = label_array.astype(bool)
     if truth.all() or not truth.any():
         raise BadMetricInput(f"all {length} labels are {int(truth[0])}; wanted both 0 and 1")
     return truth
@@ -67,13 +67,13 @@ def checked_share(value: float, name: str) -> float:
 
 def checked_fractions(values: ArrayLike, least: float = 0.0) -> Floats:
     """Return values in [least, 1]: shares, or with least = -1 gains and cosines."""
-    found = checked_scores(values)
-    if found.min() < least - ROUNDING or found.max() > 1 + ROUNDING:
+    checked_values = checked_scores(values)
+    if checked_values.min() < least - ROUNDING or checked_values.max() > 1 + ROUNDING:
         raise BadMetricInput(
-            f"values from {found.min():g} to {found.max():g}; wanted {least:g} to 1, "
-            "fractions and not percents"
+            f"values from {checked_values.min():g} to {checked_values.max():g}; wanted {least:g} "
+            "to 1, fractions and not percents"
         )
-    return found
+    return checked_values
 
 
 def refuse_below_chance(value: float, chance: float, null_sd: float) -> None:
@@ -106,18 +106,25 @@ def auc_of_ranks(labels: ArrayLike, ranks: Floats) -> float:
     return (rank_sum - positives * (positives + 1) / 2) / (positives * (ranks.size - positives))
 
 
-def widen_interval(found: Interval, auc: float, more_sd: float) -> Interval:
+def widen_interval(narrow_interval: Interval, auc: float, more_sd: float) -> Interval:
     """Return the interval of an AUC, or of its gain, with the variance of something that all scores
     share added. The added sd is `more_sd` at chance, and alike on the scale of normal quantiles
     elsewhere."""
     if more_sd <= 0:
-        return found
-    place, reach = float(ndtri(auc)), float(ndtri((1 + found.confidence) / 2)) * more_sd
+        return narrow_interval
+    place, reach = float(ndtri(auc)), float(ndtri((1 + narrow_interval.confidence) / 2)) * more_sd
     reach *= math.sqrt(2 * math.pi)
-    below = math.hypot(found.value - found.low, auc - float(ndtr(place - reach)))
-    above = math.hypot(found.high - found.value, float(ndtr(place + reach)) - auc)
-    low, high = max(found.value - below, found.value - auc), found.value + min(above, 1 - auc)
-    return _make_interval(found.value, low, high, found.confidence)
+    below = math.hypot(
+        narrow_interval.value - narrow_interval.low, auc - float(ndtr(place - reach))
+    )
+    above = math.hypot(
+        narrow_interval.high - narrow_interval.value, float(ndtr(place + reach)) - auc
+    )
+    low, high = (
+        max(narrow_interval.value - below, narrow_interval.value - auc),
+        narrow_interval.value + min(above, 1 - auc),
+    )
+    return _make_interval(narrow_interval.value, low, high, narrow_interval.confidence)
 
 
 def auc_null_sd(num_positives: int, num_negatives: int) -> float:
@@ -289,21 +296,27 @@ def bootstrap_mean(
 ) -> Interval:
     """Return the mean of shares, gains or cosines, with the percentile interval of seeded redraws.
     Redraws cannot leave a few values, so Student's interval counts if it is wider."""
-    found = checked_fractions(values, least)
-    if found.size < 2:
+    checked_values = checked_fractions(values, least)
+    if checked_values.size < 2:
         raise Unresolved("one value has no spread to redraw; wanted 2 or more")
     tail = 100 * (1 - checked_share(confidence, "confidence")) / 2
-    if found.size > MANY:  # redrawing would agree with the normal law to the third digit
-        reach = -float(ndtri(tail / 100)) * float(found.std(ddof=1)) / math.sqrt(found.size)
-        mean = float(found.mean())
+    if checked_values.size > MANY:  # redrawing would agree with the normal law to the third digit
+        reach = (
+            -float(ndtri(tail / 100))
+            * float(checked_values.std(ddof=1))
+            / math.sqrt(checked_values.size)
+        )
+        mean = float(checked_values.mean())
         return _make_interval(mean, mean - reach, mean + reach, confidence)
     rng = np.random.default_rng(seed)
-    means = found[rng.integers(found.size, size=(draws, found.size))].mean(1)
+    means = checked_values[
+        rng.integers(checked_values.size, size=(draws, checked_values.size))
+    ].mean(1)
     low, high = np.percentile(means, [tail, 100 - tail])
-    mean = float(found.mean())
-    if found.size < FEW:
-        student = float(stdtrit(found.size - 1, 1 - tail / 100))
-        reach = student * float(found.std(ddof=1)) / math.sqrt(found.size)
+    mean = float(checked_values.mean())
+    if checked_values.size < FEW:
+        student = float(stdtrit(checked_values.size - 1, 1 - tail / 100))
+        reach = student * float(checked_values.std(ddof=1)) / math.sqrt(checked_values.size)
         low, high = min(float(low), mean - reach), max(float(high), mean + reach)
     return _make_interval(mean, max(float(low), least), min(float(high), 1.0), confidence)
 

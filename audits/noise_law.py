@@ -50,7 +50,7 @@ def law_tests(
     """
     if not np.isfinite(noise).all():
         return [_no_numbers(noise)]
-    found = [
+    plain_tests = [
         *_test_levels(noise, slack, rounds, step),
         *_test_sums(noise, rounds, step),
         _test_zeros(noise, step, rounded),
@@ -62,7 +62,7 @@ def law_tests(
     ]
     in_rounds = [*_pairs_of_a_round(noise, rounds), *_again_in_a_round(noise, rounds)]
     return [
-        *found,
+        *plain_tests,
         *_test_pairs(noise),
         *in_rounds,
         *_flat_directions(noise),

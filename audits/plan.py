@@ -143,16 +143,16 @@ class Plan:
         The terms are told with every finding, because retrying them until the verdict is mild would
         be p-hacking.
         """
-        default, said = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
+        default, term_texts = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
         if self.trials != TRIALS:
-            said.append(f"--trials {self.trials}")
+            term_texts.append(f"--trials {self.trials}")
         if self.thorough:
-            said.append("--thorough")
+            term_texts.append("--thorough")
         for name in JUDGING:
             value = getattr(settings, name)
             if name != "attack_seconds" and value != getattr(default, name):
-                said.append(f"--set audit.{name}={value}")
-        return " ".join(said)
+                term_texts.append(f"--set audit.{name}={value}")
+        return " ".join(term_texts)
 
     @property
     def whole(self) -> bool:

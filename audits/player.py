@@ -181,13 +181,13 @@ class Player:
         if finding.verdict is Verdict.LEAK:
             return finding
         gain = Interval(value=bound, low=0.0, high=bound)
-        said = f"the checked claim leaves a gain of at most {bound:+.3f} for one {game.unit}"
+        bound_text = f"the checked claim leaves a gain of at most {bound:+.3f} for one {game.unit}"
         assert finding.gain is not None
         seen = {"measured_gain": finding.gain.value, "measured_low": finding.gain.low}
         return finding.model_copy(
             update={
                 "verdict": Verdict.TRACE,
-                "because": f"{said}, below {smallest:g} (audit.leak_threshold)",
+                "because": f"{bound_text}, below {smallest:g} (audit.leak_threshold)",
                 "gain": gain,
                 "basis": "bounded",
                 "details": {**finding.details, **seen, "measured_high": finding.gain.high},
@@ -267,11 +267,20 @@ class Player:
         return np.asarray(task.attack.run(view, game.question, rng), np.float64)
 
     def _scored_finding(
-        self, task: Task, started: float, game: Game, judged: tuple[Verdict, str], **found: Any
+        self,
+        task: Task,
+        started: float,
+        game: Game,
+        judged: tuple[Verdict, str],
+        **finding_fields: Any,
     ) -> Finding:
         """Return the finding of a guess that a game scored."""
-        found |= {"metric": game.metric, "unit": game.unit, "targets": len(game.question.ids)}
-        return self._make_finding(task, started, *judged, **found)
+        finding_fields |= {
+            "metric": game.metric,
+            "unit": game.unit,
+            "targets": len(game.question.ids),
+        }
+        return self._make_finding(task, started, *judged, **finding_fields)
 
     def _make_finding(
         self, task: Task, started: float, verdict: Verdict, because: str, **found: Any

@@ -106,12 +106,12 @@ def recorded_noise(truth: Truth) -> list[Finding]:
     reason = replay.run()
     each = (time.monotonic() - started) / max(1, len(fields))
     protects = truth.experiment.policy.protects
-    own = [_residual_tests(truth, found) if protects else [] for found in fields.values()]
-    alone = not protects or any(worst_test(tests, RECORDED) for tests in own)
+    field_tests = [_residual_tests(truth, found) if protects else [] for found in fields.values()]
+    alone = not protects or any(worst_test(tests, RECORDED) for tests in field_tests)
     joint = [] if alone else _joint_tests(list(fields.values()))
     findings = [
         _make_finding(truth, found, reason, each, [*tests, *(joint if found.noise else [])])
-        for found, tests in zip(fields.values(), own, strict=True)
+        for found, tests in zip(fields.values(), field_tests, strict=True)
     ]
     return [*findings, *_untold_findings(truth)]
 
@@ -124,13 +124,15 @@ def _planned_releases(truth: Truth) -> list[PlannedRelease]:
 
 
 def _claimed_fields(policy: Policy, planned: list[PlannedRelease]) -> dict[str, Residuals]:
-    found = {}
+    residuals_by_field = {}
     for release in planned:
         rule = policy.rules[release.name]
         if isinstance(rule, NoisyUpload):
             shape = (release.num_rows, release.dim // release.num_rows)
-            found[release.name] = Residuals(release, rule, *claimed_noise(policy, release, shape))
-    return found
+            residuals_by_field[release.name] = Residuals(
+                release, rule, *claimed_noise(policy, release, shape)
+            )
+    return residuals_by_field
 
 
 class _Replay:
@@ -186,15 +188,15 @@ class _Replay:
             return
         asked = Clients.parse(record.clients).numbers()
         for name in record.receivers:
-            own = [k for k in self._clients[name].numbers() if k in set(asked)]
+            asked_clients = [k for k in self._clients[name].numbers() if k in set(asked)]
             fields = record.fields()
-            rows = [asked.index(k) for k in own]
+            rows = [asked.index(k) for k in asked_clients]
             for personal in record.personal:
                 value = fields[personal]
                 assert isinstance(value, Tensor)
                 fields[personal] = value[rows]
             request = codec.decode(codec.encode_fields(fields), message)
-            turn = Turn(record.round, record.step, Clients.of(own), record.attempt)
+            turn = Turn(record.round, record.step, Clients.of(asked_clients), record.attempt)
             reply = self._find_host(name).handle(request, turn)
             self._replies[name, record.round, record.step] = (reply, turn.clients)
 
@@ -219,54 +221,65 @@ class _Replay:
         known = self._replies.pop((record.sender, record.round, record.step), None)
         values = record.fields()
         for name in message.declarations:
-            found = self._fields.get(f"{message.__name__}.{name}")
-            if found is None or found.release.name in self._x.policy.masked:
+            residuals = self._fields.get(f"{message.__name__}.{name}")
+            if residuals is None or residuals.release.name in self._x.policy.masked:
                 continue
             sent = values.get(name)
             if not isinstance(sent, Tensor):
                 continue
             numbers = Clients.parse(record.clients)
             clean = None if known is None else getattr(known[0], name)
-            self._keep_residual(found, record, numbers, sent, clean)
+            self._keep_residual(residuals, record, numbers, sent, clean)
             if known is not None and clean is not None and known[1] == numbers:
                 again = self._redraws.of_upload(record, known[0], name)
-                found.redrawn += compare_draws(
-                    again, _to_units(sent), _clip_values(found.rule, clean), found.sigma, found.law
+                residuals.redrawn += compare_draws(
+                    again,
+                    _to_units(sent),
+                    _clip_values(residuals.rule, clean),
+                    residuals.sigma,
+                    residuals.law,
                 )
         if known is not None and self._x.policy.masks(message):
             self._replies[record.sender, record.round, record.step] = known
 
     def _keep_residual(
-        self, found: Residuals, record: Record, clients: Clients, sent: Tensor, clean: Tensor | None
+        self,
+        residuals: Residuals,
+        record: Record,
+        clients: Clients,
+        sent: Tensor,
+        clean: Tensor | None,
     ) -> None:
         seen = _to_units(sent)
         if clean is not None:
             exact = _to_units(clean)
-            law = found.law
-            noise = law.normal_scores((seen - _clip_values(found.rule, clean)) / found.sigma)
-            if found.numbers < MOST_NUMBERS:
-                found.noise.append(noise)
+            law = residuals.law
+            noise = law.normal_scores(
+                (seen - _clip_values(residuals.rule, clean)) / residuals.sigma
+            )
+            if residuals.numbers < MOST_NUMBERS:
+                residuals.noise.append(noise)
             if has_grid(law):
-                found.beside_grid.append(off_grid_test(law, seen))
-            if found.first is None and law.is_normal:
-                stream = (record.kind, found.release.field, record.round, record.step)
-                found.first = FirstUpload(
+                residuals.beside_grid.append(off_grid_test(law, seen))
+            if residuals.first is None and law.is_normal:
+                stream = (record.kind, residuals.release.field, record.round, record.step)
+                residuals.first = FirstUpload(
                     torch.from_numpy(noise[:1].copy()),
                     Clients.of(clients.numbers()[:1]),
                     stream,
                     self._began,
                     record.seconds,
                 )
-            found.rounds.add(record.round)
+            residuals.rounds.add(record.round)
             for k, rows in zip(clients.numbers(), np.abs(exact).sum(2) == 0, strict=True):
-                found.zero[k] = found.zero.get(k, rows) & rows
+                residuals.zero[k] = residuals.zero.get(k, rows) & rows
         else:
             for k, own in zip(clients.numbers(), seen, strict=True):
-                rows = found.zero.get(k)
+                rows = residuals.zero.get(k)
                 if rows is not None and rows.sum() >= 4:
-                    scores = found.law.normal_scores(own[rows] / found.sigma)
-                    found.structural.setdefault(k, []).append(scores)
-                    found.rounds.add(record.round)
+                    scores = residuals.law.normal_scores(own[rows] / residuals.sigma)
+                    residuals.structural.setdefault(k, []).append(scores)
+                    residuals.rounds.add(record.round)
 
     def _compare_sum(self, record: Record) -> None:
         """Compare a masked sum with the sum of what its survivors would have sent."""
@@ -279,8 +292,8 @@ class _Replay:
         ]
         covered = [k for _, _, clients in parts for k in clients.numbers()]
         for name, total in record.fields().items():
-            found = self._fields.get(f"{message.__name__}.{name}")
-            if found is None or not isinstance(total, Tensor):
+            residuals = self._fields.get(f"{message.__name__}.{name}")
+            if residuals is None or not isinstance(total, Tensor):
                 continue
             weight = message.declarations[name].weight
             weighted = weight is not None and any(
@@ -288,19 +301,19 @@ class _Replay:
             )
             if weighted or not survivors <= set(covered):  # the weights are the clients' own
                 continue
-            self._keep_sum(found, record, name, total, parts, survivors)
+            self._keep_sum(residuals, record, name, total, parts, survivors)
         self._replies = {k: v for k, v in self._replies.items() if type(v[0]) is not message}
 
     def _keep_sum(
         self,
-        found: Residuals,
+        residuals: Residuals,
         record: Record,
         name: str,
         total: Tensor,
         parts: list[Part],
         survivors: set[int],
     ) -> None:
-        rule, law = found.rule, found.law
+        rule, law = residuals.rule, residuals.law
         if len(survivors) > 1 and not law.is_gaussian:
             return  # a sum of such noises has another law
         values = [
@@ -308,20 +321,20 @@ class _Replay:
             for _, reply, clients in parts
         ]
         exact: Floats = np.sum([own.sum(0) for own in values], axis=0)
-        sigma = found.sigma * math.sqrt(len(survivors) / rule.num_shares)
+        sigma = residuals.sigma * math.sqrt(len(survivors) / rule.num_shares)
         if law.is_discrete:
-            found.rounded = max(found.rounded, len(survivors))
+            residuals.rounded = max(residuals.rounded, len(survivors))
         seen = total.double().numpy().reshape(exact.shape)
         noise = law.normal_scores((seen - exact) / sigma)
-        if found.numbers < MOST_NUMBERS:
-            found.noise.append(noise[None])
-        found.rounds.add(record.round)
+        if residuals.numbers < MOST_NUMBERS:
+            residuals.noise.append(noise[None])
+        residuals.rounds.add(record.round)
         again, guesses = self._redraws.of_sum(record, parts, name, survivors)
         sums, guessed = ([own.sum(0)[None] for own in drawn] for drawn in (again, guesses))
-        found.redrawn += compare_draws(sums, seen[None], exact[None], sigma, law, guessed)
+        residuals.redrawn += compare_draws(sums, seen[None], exact[None], sigma, law, guessed)
         if len(again) >= LEAST_DRAWS:
             single = rule.law(torch.Size(exact.shape))
-            found.redrawn += single_draws(again, np.concatenate(values), single)
+            residuals.redrawn += single_draws(again, np.concatenate(values), single)
 
 
 def _to_units(values: Tensor) -> Floats:
@@ -343,22 +356,22 @@ def _clip_values(rule: NoisyUpload, sent: Tensor) -> Floats:
 # ------------------------------------------------------------------------------------- findings
 
 
-def _residual_tests(truth: Truth, found: Residuals) -> list[LawTest]:
+def _residual_tests(truth: Truth, residuals: Residuals) -> list[LawTest]:
     tests = []
-    if found.noise:
-        step = found.law.step / found.sigma
+    if residuals.noise:
+        step = residuals.law.step / residuals.sigma
         tests += law_tests(
-            np.concatenate(found.noise), found.slack, step=step, rounded=found.rounded
+            np.concatenate(residuals.noise), residuals.slack, step=step, rounded=residuals.rounded
         )
-    for client, parts in found.structural.items():
-        for test in law_tests(np.stack(parts), found.slack):
+    for client, parts in residuals.structural.items():
+        for test in law_tests(np.stack(parts), residuals.slack):
             words = f"client {client}, rows that are zero: {test.words}"
             tests.append(LawTest(test.name, test.p, test.severe, words))
-    tests += found.redrawn
-    tests += [test for test in found.beside_grid if test.p < 1][:1]
-    if found.first is not None:
-        by_rows = found.release.declaration.rows is not None
-        tests.append(seed_test(truth.config.seed, found.first, by_rows))
+    tests += residuals.redrawn
+    tests += [test for test in residuals.beside_grid if test.p < 1][:1]
+    if residuals.first is not None:
+        by_rows = residuals.release.declaration.rows is not None
+        tests.append(seed_test(truth.config.seed, residuals.first, by_rows))
     return tests
 
 
@@ -373,18 +386,18 @@ def _joint_tests(fields: list[Residuals]) -> list[LawTest]:
 
 
 def _make_finding(
-    truth: Truth, found: Residuals, stopped: str, seconds: float, tests: list[LawTest]
+    truth: Truth, residuals: Residuals, stopped: str, seconds: float, tests: list[LawTest]
 ) -> Finding:
     result = LawResult(
-        field=found.release.name,
+        field=residuals.release.name,
         check="recorded",
         unit="client",
-        rule=truth.experiment.policy.rules[found.release.name].name,
-        rounds=len(found.rounds),
-        planned=found.release.count,
+        rule=truth.experiment.policy.rules[residuals.release.name].name,
+        rounds=len(residuals.rounds),
+        planned=residuals.release.count,
         claimed=0.0,
         tests=tuple(tests),
-        numbers=found.numbers,
+        numbers=residuals.numbers,
         level=RECORDED,
     )
     verdict, because = Verdict(result.verdict), result.because
@@ -395,11 +408,11 @@ def _make_finding(
             why = "the noise is seeded and claims nothing"
         because = f"the record cannot tell: {why}"
     elif verdict is Verdict.NOT_DETECTED:
-        unseen = len(found.sent - found.rounds)
+        unseen = len(residuals.sent - residuals.rounds)
         if unseen:
             verdict = Verdict.INCONCLUSIVE
             because = (
-                f"{unseen} of {len(found.sent)} rounds were sent and cannot be tested from the "
+                f"{unseen} of {len(residuals.sent)} rounds were sent and cannot be tested from the "
                 f"record (output.transcript_every); in the others {because}"
             )
         if stopped:
@@ -408,14 +421,14 @@ def _make_finding(
         adversary="server",
         attack="recorded_noise",
         method=truth.experiment.method.name,
-        metric=f"noise of {found.release.name} in {len(found.rounds)} rounds of the record",
+        metric=f"noise of {residuals.release.name} in {len(residuals.rounds)} rounds of the record",
         unit="client",
         verdict=verdict,
-        because=f"{found.release.name}: {because}",
+        because=f"{residuals.release.name}: {because}",
         epsilon_claimed=truth.claimed("client"),
         confidence=1 - RECORDED,
         estimator="law",
-        targets=found.numbers,
+        targets=residuals.numbers,
         assumptions=("hosts answer as they did: the same code and the same data",),
         seconds=round(seconds, 3),
     )

@@ -43,13 +43,13 @@ def make_replayer(truth: Truth, need: Meaning) -> Callable[..., Tensor]:
             return torch.cat([answers([shard], rounds, seed) for shard in shards])
         host = truth.experiment.method.make_host(_shard_site(truth, tuple(shards), seed))
         clients = Clients.of([shard.client for shard in shards])
-        found: Tensor | None = None
+        last_upload: Tensor | None = None
         for number in range(1, rounds + 1):
             turn = Turn(round=number, step=1, clients=clients)
-            found = _ask_until_field(truth, host, turn, need, asked(clients))
-        if found is None:
+            last_upload = _ask_until_field(truth, host, turn, need, asked(clients))
+        if last_upload is None:
             raise CannotAttack(f"{need.words}: no request of round 1 makes a client upload it")
-        return found
+        return last_upload
 
     return answers
 
@@ -116,15 +116,15 @@ def _first_requests(truth: Truth) -> list[Record]:
     """Return the server's requests of round 1 that clients replied to, in their order, without
     those of secure aggregation."""
     kinds = {message.kind for message in truth.experiment.method.messages}
-    found, answered = [], set()
+    request_records, answered = [], set()
     for record in read_transcript(truth.folder.transcript):
         if record.round > 1:
             break
         if record.sender == "sum" or (record.up and record.kind in kinds):
             answered.add(record.step)
         if not (record.up or record.sender == "sum" or record.kind not in kinds or record.thinned):
-            found.append(record)
-    requests = [record for record in found if record.step in answered]
+            request_records.append(record)
+    requests = [record for record in request_records if record.step in answered]
     if not requests:
         raise CannotAttack("the requests of round 1 are not in the transcript")
     return requests

@@ -59,7 +59,7 @@ Told = Callable[[str, int, int], None]
 def audit(
     path: Path,
     plan: Plan,
-    told: Told = lambda what, done, total: None,
+    report_progress: Told = lambda what, done, total: None,
     controls: Path | None = None,
 ) -> Audit:
     """Audit a finished run, write audit/findings.json and audit/scores.npz into its folder, and
@@ -68,16 +68,16 @@ def audit(
     controls  where the run without its defences is kept, by default in the run's own folder
     """
     with owned(path):
-        return _audit_truth(path, plan, told, controls)
+        return _audit_truth(path, plan, report_progress, controls)
 
 
-def _audit_truth(path: Path, plan: Plan, told: Told, controls: Path | None) -> Audit:
+def _audit_truth(path: Path, plan: Plan, report_progress: Told, controls: Path | None) -> Audit:
     torch.set_num_threads(1)
     if is_foreign(path):
         foreign = ForeignTruth.from_path(path, plan.network, plan.data)
         plan.check_clients(foreign.exchange.clients)
         about = {"name": foreign.exchange.name, "method": foreign.method_name}
-        return Auditing(foreign, plan, path / "audit", about, told).carry_out(
+        return Auditing(foreign, plan, path / "audit", about, report_progress).carry_out(
             {PROMISES: lambda: foreign_promises(foreign)},
             lambda rounds: foreign.undefended_truth(),
             foreign.defended,
@@ -93,7 +93,7 @@ def _audit_truth(path: Path, plan: Plan, told: Told, controls: Path | None) -> A
         "record": truth.folder.summary().transcript_chain,
     }
     root = controls or truth.folder.path / "audit" / "control"
-    return Auditing(truth, plan, truth.folder.path / "audit", about, told).carry_out(
+    return Auditing(truth, plan, truth.folder.path / "audit", about, report_progress).carry_out(
         list_checks(truth, plan.trials, plan.seed, plan.thorough),
         lambda rounds: control_of(truth, rounds, root),
         is_defended(truth.experiment.policy),
@@ -187,13 +187,13 @@ class Auditing:
             self._file.add(found, check=name)
 
     def _run_control(self, make: Callable[[int], Audited | None], rounds: int) -> Audited | None:
-        name, found, failed = "positive_control", None, []
+        name, control_run, failed = "positive_control", None, []
         try:
-            found = make(rounds)
+            control_run = make(rounds)
         except Exception as error:
             failed = [self._make_failure(name, "-", error)]
         self._file.add(failed, check=name)
-        return found
+        return control_run
 
     def _play_all(
         self, player: Player, tasks: list[Task], *, leave_measured: bool = False
@@ -204,13 +204,17 @@ class Auditing:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             played = side_by_side(player.play, tasks, self._plan.jobs, self._seconds)
-            for number, (task, found) in enumerate(played, 1):
-                if isinstance(found, Exception):
-                    self._keep_failure(task.attack.name, task.adversary, found)
-                elif leave_measured and found[0].gain is not None and found[0].basis == "measured":
+            for number, (task, outcome) in enumerate(played, 1):
+                if isinstance(outcome, Exception):
+                    self._keep_failure(task.attack.name, task.adversary, outcome)
+                elif (
+                    leave_measured
+                    and outcome[0].gain is not None
+                    and outcome[0].basis == "measured"
+                ):
                     left.append(task)
                 else:
-                    finding, scores = found
+                    finding, scores = outcome
                     self._keep_findings([finding])
                     self._result.scores |= scores
                     if finding.failed:
@@ -223,14 +227,14 @@ class Auditing:
 
     def _make_failure(self, attack: str, adversary: str, error: Exception) -> Finding:
         if isinstance(error, TookTooLong):
-            said = f"{error} (audit.attack_seconds)"
+            reason = f"{error} (audit.attack_seconds)"
         else:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        self._result.failed.append((attack, said))
+            reason = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        self._result.failed.append((attack, reason))
         known = [found for found in self._plan.attacks if found.name == attack]
         cells = cells_of(known[0], adversary) if known else ()
-        failed = _failed_finding(self._truth.method_name, attack, adversary, said)
+        failed = _failed_finding(self._truth.method_name, attack, adversary, reason)
         return failed.model_copy(update={"cells": cells})
 
     def _keep_findings(self, findings: Iterable[Finding]) -> None:

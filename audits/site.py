@@ -77,7 +77,9 @@ class SiteTruth(Truth):
         return max((r.attempt for r in read_transcript(self.folder.transcript)), default=1)
 
 
-def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: None) -> Audit:
+def audit_site(
+    kit: Path, plan: Plan, report_progress: Told = lambda what, done, total: None
+) -> Audit:
     """Findings go to `runs/<run>/audit` below the site's home, and stay there."""
     truth = site_truth(kit)
     about = {
@@ -89,7 +91,9 @@ def audit_site(kit: Path, plan: Plan, told: Told = lambda what, done, total: Non
     asked = replace(plan, adversaries=plan.adversaries or ("server",))
     with owned(truth.folder.path):
         torch.set_num_threads(1)
-        return Auditing(truth, asked, truth.folder.path / "audit", about, told).carry_out(
+        return Auditing(
+            truth, asked, truth.folder.path / "audit", about, report_progress
+        ).carry_out(
             _site_checks(truth, plan), lambda rounds: None, is_defended(truth.experiment.policy)
         )
 
@@ -111,27 +115,27 @@ def site_facts(kit: Path) -> RunFacts:
 
 def site_truth(kit: Path) -> SiteTruth:
     """Return the truth that a site can audit: its own data and its own record."""
-    own = load_site_kit(kit)
+    site_kit = load_site_kit(kit)
     job = Job.read(plan_path(kit))
-    folder = RunFolder(own.home / "runs" / job.run)
+    folder = RunFolder(site_kit.home / "runs" / job.run)
     if not (folder.path / TRANSCRIPT / "messages.bin").is_file():
         raise RunFolderError(
             f"{folder.path}: no record of {job.run} here; it is made while the site takes part"
         )
     shards = [
         shard
-        for host in job.sites.get(own.name, {})
-        for shard in load_shards(own.home / "shards" / f"{host}.safetensors")
+        for host in job.sites.get(site_kit.name, {})
+        for shard in load_shards(site_kit.home / "shards" / f"{host}.safetensors")
     ]
-    books = SiteBooks(own.home)
+    books = SiteBooks(site_kit.home)
     return SiteTruth(folder, site_experiment(job, shards), tuple(books.released(job.run)))
 
 
-def site_experiment(job: Job, own: list[Shard]) -> Experiment:
+def site_experiment(job: Job, own_shards: list[Shard]) -> Experiment:
     """This site's nodes at their places in the whole, and nothing at others' places; of what the
     method entitles its server to, a site has nothing."""
-    config, union, sizes = job.parsed(), _place_nodes(own, job), job.sizes
-    held = {shard.client: shard for shard in own}
+    config, union, sizes = job.parsed(), _place_nodes(own_shards, job), job.sizes
+    held = {shard.client: shard for shard in own_shards}
     nobody = torch.zeros(0, dtype=torch.int64)
     nodes = [held[k].node_ids if k in held else nobody for k in range(sizes.num_clients)]
     empty = union.subgraph(nobody)
@@ -142,7 +146,7 @@ def site_experiment(job: Job, own: list[Shard]) -> Experiment:
         torch.cat(nodes),
         torch.tensor([0, *(len(own) for own in nodes)]).cumsum(0),
     )
-    held_here = Partition.of("own", sizes.num_nodes, [shard.node_ids for shard in own])
+    held_here = Partition.of("own", sizes.num_nodes, [shard.node_ids for shard in own_shards])
     return Experiment(
         config=config,
         method=get_method(config.method.name),
@@ -163,9 +167,9 @@ class _HereAndNowhere(Partition):
         """Clients without nodes are allowed here alone."""
 
 
-def _place_nodes(own: list[Shard], job: Job) -> Graph:
+def _place_nodes(own_shards: list[Shard], job: Job) -> Graph:
     """All own nodes under their global ids; every other node is there, and nothing is on it."""
-    first, count = own[0].graph, job.sizes.num_nodes
+    first, count = own_shards[0].graph, job.sizes.num_nodes
     features = torch.zeros(count, *first.features.shape[1:])
     labels = torch.full((count, *first.labels.shape[1:]), -1, dtype=torch.int64)
     masks = {
@@ -173,7 +177,7 @@ def _place_nodes(own: list[Shard], job: Job) -> Graph:
         for name in ("train", "val", "test")
     }
     edges = []
-    for shard in own:
+    for shard in own_shards:
         features[shard.node_ids] = shard.graph.features
         labels[shard.node_ids] = shard.graph.labels
         for name, mask in masks.items():
@@ -184,7 +188,7 @@ def _place_nodes(own: list[Shard], job: Job) -> Graph:
     if first.edge_features is not None:
         numbers = torch.zeros(edge_index.shape[1], first.num_edge_features)
         numbers[place] = torch.cat(
-            [s.graph.edge_features for s in own if s.graph.edge_features is not None]
+            [s.graph.edge_features for s in own_shards if s.graph.edge_features is not None]
         )
     return replace(
         first,
@@ -233,12 +237,12 @@ def _check_books(truth: SiteTruth) -> Finding:
     """What left, message by message, against the site's books and the plan in its kit."""
     method, releases = truth.experiment.method, list(truth.releases)
     records = list(read_headers(method, truth.folder.transcript))
-    said: list[Said] = [
+    differences: list[Said] = [
         *compare_crossed(method, records, releases, truth.attempts),
         *as_planned(truth.experiment, releases, truth.attempts),
     ]
     alike = f"{len(releases)} releases are booked, planned and recorded alike"
-    verdict, because = worst_of(said, alike)
+    verdict, because = worst_of(differences, alike)
     return Finding(
         adversary="-",
         attack="books",

@@ -128,7 +128,7 @@ class Truth:
     @cached_property
     def samples(self) -> dict[int, Array]:
         """Return the rows that every client trains on, (samples, features)."""
-        found = {}
+        rows_by_client = {}
         for shard in self.experiment.shards:
             features = shard.graph.features.double()
             train = shard.graph.split.train
@@ -137,8 +137,8 @@ class Truth:
             features = features.reshape(-1, features.shape[-1])
             chosen = features[train.reshape(-1)]
             if len(chosen):
-                found[shard.client] = chosen.numpy()
-        return found
+                rows_by_client[shard.client] = chosen.numpy()
+        return rows_by_client
 
     @cached_property
     def held_nodes(self) -> NDArray[np.int64]:

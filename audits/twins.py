@@ -17,19 +17,19 @@ from securefg.sweep.cache import find_run
 
 
 def try_remedy(
-    run: Path, key: str, plan: Plan, told: Told = lambda what, done, total: None
+    run: Path, key: str, plan: Plan, report_progress: Told = lambda what, done, total: None
 ) -> Audit:
     """Run a twin of the run with the remedy, and mount every attack that leaked in its cells."""
     answer = answer_of(run)
     remedy = find_remedy(answer, key)
     root = run / TRIED / remedy.key
     config = twin_config(RunFolder.open(run).config(), remedy.key, answer.run, root)
-    told(f"a twin with {remedy.key}: {config.training.rounds} rounds", 0, 1)
+    report_progress(f"a twin with {remedy.key}: {config.training.rounds} rounds", 0, 1)
     twin = find_run(config.output.root, config.hash)
     if twin is None:
         twin = runner.start(config, fresh=True).folder
     asked = replace(plan, only=leaking_attacks(answer, remedy), more=())
-    return audit(twin.path, asked, told, controls=run / "audit" / "control")
+    return audit(twin.path, asked, report_progress, controls=run / "audit" / "control")
 
 
 def find_remedy(answer: Answer, key: str) -> Remedy:

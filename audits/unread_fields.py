@@ -60,30 +60,32 @@ class Spoken:
     def read_by(self, attack: AnyAttack) -> set[Place]:
         """Return the uploads and releases that the attack reads: the first field for every need.
         Answers are made of the released model, and of nothing else that is released with it."""
-        found = set()
+        read_places = set()
         for need in attack.needs:
             for option in list_options(need):
                 fitting = [p for p, m in self.uploads.items() if m.fits(option)]
-                found |= set(fitting[:1])
+                read_places |= set(fitting[:1])
                 if isinstance(option, Answers) and self.answers:
-                    found |= {p for p, m in self.released.items() if isinstance(m, ANSWERING)}
+                    read_places |= {p for p, m in self.released.items() if isinstance(m, ANSWERING)}
                 if isinstance(option, Release):
-                    found |= set(self.released)
+                    read_places |= set(self.released)
                 if fitting:
                     break
         beside = {p: m for p, m in self.released.items() if not isinstance(m, ANSWERING)}
         for need in (*attack.needs, *attack.hears):
-            found |= set([p for p, m in beside.items() if any(map(m.fits, list_options(need)))][:1])
-        return found
+            read_places |= set(
+                [p for p, m in beside.items() if any(map(m.fits, list_options(need)))][:1]
+            )
+        return read_places
 
     def heard_by(self, attack: AnyAttack) -> set[Place]:
         """Return the fields sent by the server that the attack reads: the first field for every
         need."""
-        found = set()
+        heard_places = set()
         for need in attack.hears:
             fits = [p for p, m in self.sent.items() if any(m.fits(o) for o in list_options(need))]
-            found |= set(fits[:1])
-        return found
+            heard_places |= set(fits[:1])
+        return heard_places
 
     def _has_meaning(self, need: Need, spoken: Mapping[Place, Meaning]) -> bool:
         for option in list_options(need):
@@ -114,9 +116,9 @@ def unread_findings(
     }
     uploads = [("server", p, m) for p, m in spoken.uploads.items() if p not in read]
     released = [("outsider", p, m) for p, m in spoken.released.items() if p not in read]
-    found = [*uploads, *(one for one in released if not isinstance(one[2], Public))]
+    unread_places = [*uploads, *(one for one in released if not isinstance(one[2], Public))]
     for place, meaning in _unheard_fields(spoken, played).items():
-        found.append(("client", place, meaning))
+        unread_places.append(("client", place, meaning))
     return [
         _make_finding(
             method,
@@ -126,7 +128,7 @@ def unread_findings(
             f"no attack that was run reads {place[0]}.{place[1]}: {meaning.words}; what it tells "
             "is not known",
         )
-        for adversary, place, meaning in found
+        for adversary, place, meaning in unread_places
     ]
 
 

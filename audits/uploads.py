@@ -172,12 +172,14 @@ class Host:
         message = self.message_of(units, trials, round)
         sealed = self.channel.seal(message, Turn(round, 1, clients))
         arrived = codec.decode(sealed.body, self.message)
-        seen, own = {}, {}
+        seen, own_values = {}, {}
         for release in self.releases:
             values = getattr(arrived, release.field)
             shape = (trials, self.group, *self.shape(release))
-            seen[release.field], own[release.field] = self._read_release(release, values, shape)
-        return seen, own
+            seen[release.field], own_values[release.field] = self._read_release(
+                release, values, shape
+            )
+        return seen, own_values
 
     def _read_release(
         self, release: PlannedRelease, values: Tensor, shape: tuple[int, ...]

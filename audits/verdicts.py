@@ -93,25 +93,25 @@ class Evidence:
         return self.tail is not None and self.tail < STANDS_OUT
 
 
-def judge_gain(found: Evidence) -> tuple[Verdict, str]:
+def judge_gain(evidence: Evidence) -> tuple[Verdict, str]:
     """Return the verdict on a measured gain, and why."""
-    gain = found.gain
-    if not found.null_at_chance:
+    gain = evidence.gain
+    if not evidence.null_at_chance:
         return (
             Verdict.INCONCLUSIVE,
-            f"{_figures_text(found)}, but the null control is off chance: the attack gains as much "
-            "without the run's messages, so the measurement is not sound",
+            f"{_figures_text(evidence)}, but the null control is off chance: the attack gains as "
+            "much without the run's messages, so the measurement is not sound",
         )
     failed = (
         f"; the null control was not computed: on meaningless messages the attack breaks off "
-        f"({found.null_failed})"
-        if found.null_failed
+        f"({evidence.null_failed})"
+        if evidence.null_failed
         else ""
     )
     if gain.low > 0 and not _is_rounding(gain):
-        verdict, why = _above_zero(found)
+        verdict, why = _above_zero(evidence)
         return verdict, why + failed
-    silent = _judge_silence(found)
+    silent = _judge_silence(evidence)
     if failed:
         return Verdict.INCONCLUSIVE, silent[1] + failed
     return silent
@@ -119,51 +119,52 @@ def judge_gain(found: Evidence) -> tuple[Verdict, str]:
 
 def judge_computed(form: ClosedForm, smallest: float) -> tuple[Verdict, str]:
     """Return the verdict on a gain that follows from the law of the noise, and why."""
-    said = (
+    law_text = (
         f"the noise leaves a gain of {form.gain.value:+.4f} on average and at most "
         f"{form.most:+.4f} for the most exposed target"
     )
     least = min(smallest, LARGEST_TRACE)
     if form.gain.value >= least or form.most >= least:
-        return Verdict.LEAK, f"{said}; gains from {least:g} on matter (audit.leak_threshold)"
-    return Verdict.TRACE, f"{said}, below {least:g} (audit.leak_threshold)"
+        return Verdict.LEAK, f"{law_text}; gains from {least:g} on matter (audit.leak_threshold)"
+    return Verdict.TRACE, f"{law_text}, below {least:g} (audit.leak_threshold)"
 
 
-def _above_zero(found: Evidence) -> tuple[Verdict, str]:
-    said, least = _figures_text(found), min(found.smallest, LARGEST_TRACE)
-    if found.gain.value >= least:
-        return Verdict.LEAK, said
-    if found.stands_out:
-        return Verdict.LEAK, f"{said}, and {_exposed_text(found)}"
-    return Verdict.TRACE, f"{said}: less than {least:g} (audit.leak_threshold)"
+def _above_zero(evidence: Evidence) -> tuple[Verdict, str]:
+    figures_text, least = _figures_text(evidence), min(evidence.smallest, LARGEST_TRACE)
+    if evidence.gain.value >= least:
+        return Verdict.LEAK, figures_text
+    if evidence.stands_out:
+        return Verdict.LEAK, f"{figures_text}, and {_exposed_text(evidence)}"
+    return Verdict.TRACE, f"{figures_text}: less than {least:g} (audit.leak_threshold)"
 
 
-def _judge_silence(found: Evidence) -> tuple[Verdict, str]:
+def _judge_silence(evidence: Evidence) -> tuple[Verdict, str]:
     """Return what a gain that reaches 0 says."""
-    gain, hidden = found.gain, _could_hide(found.gain)
-    powerless = _powerless_reason(found, hidden)
+    gain, hidden = evidence.gain, _could_hide(evidence.gain)
+    powerless = _powerless_reason(evidence, hidden)
     if powerless:
         return Verdict.INCONCLUSIVE, powerless
-    assert found.control is not None
-    off = _with_the_defence_off(found.control)
+    assert evidence.control is not None
+    off = _with_the_defence_off(evidence.control)
     if _is_rounding(gain) or gain.low == gain.high:
         return (
             Verdict.INCONCLUSIVE,
             f"{off}; here it did the same with every target, so that its gain has no "
             "spread, and nothing was measured",
         )
-    if gain.high >= found.smallest:
+    if gain.high >= evidence.smallest:
         return (
             Verdict.INCONCLUSIVE,
-            f"{off}; {hidden}, and gains from {found.smallest:g} on matter (audit.leak_threshold)",
+            f"{off}; {hidden}, and gains from {evidence.smallest:g} on matter "
+            "(audit.leak_threshold)",
         )
-    if gain.high >= found.control.value:
+    if gain.high >= evidence.control.value:
         return Verdict.INCONCLUSIVE, f"{off}; {hidden}, which is as much as without the defence"
-    if found.stands_out:
-        return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed_text(found)}"
+    if evidence.stands_out:
+        return Verdict.INCONCLUSIVE, f"{off}; no gain on average, but {_exposed_text(evidence)}"
     return (
         Verdict.NOT_DETECTED,
-        f"no gain of {found.smallest:g} or more over the prior ({gain.low:+.3f} to "
+        f"no gain of {evidence.smallest:g} or more over the prior ({gain.low:+.3f} to "
         f"{gain.high:+.3f}); {off}",
     )
 
@@ -194,16 +195,16 @@ def _could_hide(gain: Interval) -> str:
     return f"a gain of up to {gain.high:+.3f} could hide here"
 
 
-def _powerless_reason(found: Evidence, hidden: str) -> str:
+def _powerless_reason(evidence: Evidence, hidden: str) -> str:
     """Return why silence says nothing: noise was left on, or the attack was not shown to work. The
     text is empty otherwise."""
-    gain, control = found.gain, found.control
-    if found.noise_left:
+    gain, control = evidence.gain, evidence.control
+    if evidence.noise_left:
         return (
-            f"the noise on {', '.join(found.noise_left)} can be drawn again from the public seed, "
-            f"and the attack did not take it off; {hidden}"
+            f"the noise on {', '.join(evidence.noise_left)} can be drawn again from the public "
+            f"seed, and the attack did not take it off; {hidden}"
         )
-    if found.own:
+    if evidence.own:
         return (
             f"no gain ({gain.low:+.3f} to {gain.high:+.3f}), and nothing defends this run: it "
             f"cannot show that the attack works; {hidden}"
@@ -212,7 +213,7 @@ def _powerless_reason(found: Evidence, hidden: str) -> str:
         return (
             f"no positive control: the attack was not shown to work with the defence off; {hidden}"
         )
-    if control.low <= 0 or control.value < found.floor:
+    if control.low <= 0 or control.value < evidence.floor:
         return f"{_with_the_defence_off(control)}, too little to show that it works; {hidden}"
     return ""
 

@@ -110,20 +110,20 @@ def measured(
             started = time.process_time()
             result = audit(folder, Plan(only=only))
             print(f"{method}, {defence}, seed {seed}: {time.process_time() - started:.1f} CPU s")
-            for found in result.findings:
-                if found.value is None or found.prior is None or found.gain is None:
+            for finding in result.findings:
+                if finding.value is None or finding.prior is None or finding.gain is None:
                     continue
                 yield {
                     "case": f"{method}, {defence}",
                     "seed": seed,
-                    "attack": found.attack,
-                    "adversary": found.adversary,
-                    "metric": found.metric,
-                    "value": found.value.value,
-                    "prior": found.prior.value,
-                    "gain": [found.gain.value, found.gain.low, found.gain.high],
-                    "verdict": found.verdict.value,
-                    "blind": None if found.blind is None else found.blind.value,
+                    "attack": finding.attack,
+                    "adversary": finding.adversary,
+                    "metric": finding.metric,
+                    "value": finding.value.value,
+                    "prior": finding.prior.value,
+                    "gain": [finding.gain.value, finding.gain.low, finding.gain.high],
+                    "verdict": finding.verdict.value,
+                    "blind": None if finding.blind is None else finding.blind.value,
                 }
 
 
@@ -132,13 +132,13 @@ def made(name: str, settings: tuple[str, ...], root: Path, seed: int) -> Path:
     config = load_config(
         Path("configs") / f"{name}.yaml", (*settings, f"seed={seed}", f"output.root={root}")
     )
-    found = find_run(root, config.hash)
-    if found is None or not found.finished:
-        found = runner.start(config, fresh=True).folder
+    run_folder = find_run(root, config.hash)
+    if run_folder is None or not run_folder.finished:
+        run_folder = runner.start(config, fresh=True).folder
     for part in ("findings.json", "scores.npz", "shadows"):
-        path = found.path / "audit" / part
+        path = run_folder.path / "audit" / part
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    return found.path
+    return run_folder.path
 
 
 def table(rows: list[Row], old: list[Row]) -> Iterator[str]:
@@ -147,15 +147,15 @@ def table(rows: list[Row], old: list[Row]) -> Iterator[str]:
     yield f"| run | attack, by whom | prior | {beside}now | gain [least, greatest end] | verdicts |"
     yield f"|---|---|---|{'---|' if old else ''}---|---|---|"
     before = _grouped(old)
-    for key, own in _grouped(rows).items():
+    for key, cell_rows in _grouped(rows).items():
         then = f"{_mean(before[key], 'value'):.3f}" if key in before else "-"
-        gains = [row["gain"] for row in own]
+        gains = [row["gain"] for row in cell_rows]
         spread = f"[{min(g[1] for g in gains):+.3f}, {max(g[2] for g in gains):+.3f}]"
         gain = f"{statistics.fmean(g[0] for g in gains):+.3f} {spread}"
-        verdicts = sorted({row["verdict"].lower().replace("_", " ") for row in own})
+        verdicts = sorted({row["verdict"].lower().replace("_", " ") for row in cell_rows})
         yield (
-            f"| {key[0]} | `{key[1]}`, {key[2]} | {_mean(own, 'prior'):.3f} | "
-            f"{f'{then} | ' if old else ''}{_mean(own, 'value'):.3f} | {gain} | "
+            f"| {key[0]} | `{key[1]}`, {key[2]} | {_mean(cell_rows, 'prior'):.3f} | "
+            f"{f'{then} | ' if old else ''}{_mean(cell_rows, 'value'):.3f} | {gain} | "
             f"{' / '.join(verdicts)} |"
         )
 

@@ -35,12 +35,12 @@ POINT_BYTES: Final = 32
 
 def cpu_ms(work: Callable[[], object], repeats: int = 5) -> float:
     """The least of several runs: the machine is shared."""
-    found = []
+    times_ms = []
     for _ in range(repeats):
         began = time.process_time()
         work()
-        found.append(1e3 * (time.process_time() - began))
-    return min(found)
+        times_ms.append(1e3 * (time.process_time() - began))
+    return min(times_ms)
 
 
 def field() -> MaskedField:
@@ -66,12 +66,12 @@ def projection_ms() -> float:
 
 def caught(num_wrong: int, trials: int = 200) -> float:
     """How often the check of a sum sees a client that put anything at so many places."""
-    one, rng, seen = field(), np.random.default_rng(0), 0
+    prime_field, rng, seen = field(), np.random.default_rng(0), 0
     for _ in range(trials):
         total = np.zeros(1000, np.uint32)
         total[:num_wrong] = rng.integers(0, 2**32, num_wrong, np.uint64).astype(np.uint32)
         try:
-            one.require_bound(total, NUM_CLIENTS, "a sum")
+            prime_field.require_bound(total, NUM_CLIENTS, "a sum")
         except RoundAborted:
             seen += 1
     return seen / trials

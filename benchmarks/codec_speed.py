@@ -61,11 +61,11 @@ def send_plainly(upload: Upload) -> bytes:
 
 
 def receive_plainly(frames: list[bytes]) -> Upload:
-    found = [_loaded(frame) for frame in frames]
-    if len(found) == 1:
-        return Upload(**found[0])
-    rows, sizes = (torch.cat([each[name] for each in found]) for name in ("rows", "sizes"))
-    return Upload(rows=rows, sizes=sizes, rate=found[0]["rate"])
+    decoded = [_loaded(frame) for frame in frames]
+    if len(decoded) == 1:
+        return Upload(**decoded[0])
+    rows, sizes = (torch.cat([each[name] for each in decoded]) for name in ("rows", "sizes"))
+    return Upload(rows=rows, sizes=sizes, rate=decoded[0]["rate"])
 
 
 def _loaded(frame: bytes) -> dict[str, Any]:

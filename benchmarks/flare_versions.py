@@ -66,7 +66,7 @@ print(seconds[0], statistics.median(took))
 
 def run_turn(checkout: Path, script: str, *arguments: object) -> list[float]:
     """Return what a script prints that runs a checkout's own code."""
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": str(checkout.resolve())},
@@ -74,18 +74,18 @@ def run_turn(checkout: Path, script: str, *arguments: object) -> list[float]:
         text=True,
         check=False,
     )
-    if said.returncode:
-        raise SystemExit(f"{checkout}: {said.stderr[-2000:]}")
-    return [float(word) for word in said.stdout.splitlines()[-1].split()]
+    if completed.returncode:
+        raise SystemExit(f"{checkout}: {completed.stderr[-2000:]}")
+    return [float(word) for word in completed.stdout.splitlines()[-1].split()]
 
 
-def compare(name: str, found: list[list[float]]) -> None:
+def compare(name: str, seconds_per_checkout: list[list[float]]) -> None:
     """Print the median turn of both checkouts, and their ratio."""
-    before, after = (statistics.median(runs) for runs in found)
+    before, after = (statistics.median(runs) for runs in seconds_per_checkout)
     print(
         f"{name}: {before:.4f} s, then {after:.4f} s: {after / before:.2f} times; "
         f"load {os.getloadavg()[0]:.1f}; "
-        + "; ".join(" ".join(f"{one:.3f}" for one in runs) for runs in found),
+        + "; ".join(" ".join(f"{one:.3f}" for one in runs) for runs in seconds_per_checkout),
         flush=True,
     )
 
@@ -93,12 +93,12 @@ def compare(name: str, found: list[list[float]]) -> None:
 def compare_steps(folder: Path, checkouts: list[Path], turns: int) -> None:
     """Compare steps of one message each way, without masks."""
     for size, steps in STEPS.items():
-        found: list[list[float]] = [[] for _ in checkouts]
+        seconds_per_checkout: list[list[float]] = [[] for _ in checkouts]
         for turn in range(turns):
             for number, checkout in enumerate(checkouts):
                 place = (folder / f"{size}-{turn}-{number}").resolve()
-                found[number] += run_turn(checkout, RUN, place, size, steps)
-        compare(f"{size / 1e6:.3f} MB", found)
+                seconds_per_checkout[number] += run_turn(checkout, RUN, place, size, steps)
+        compare(f"{size / 1e6:.3f} MB", seconds_per_checkout)
 
 
 def compare_masked(folder: Path, checkouts: list[Path], turns: int) -> None:

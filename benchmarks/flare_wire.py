@@ -60,9 +60,9 @@ def main(root: Path) -> int:
     local.run_locally(prepare(parsed), folder, Silent(), plant)
     passed = [bytes(one) for one in lines[0].passed]
     pieces = [("the planted piece", planted), *known(folder)]
-    found = Counter(kind for kind, piece in pieces if any(piece in one for one in passed))
+    exposed_counts = Counter(kind for kind, piece in pieces if any(piece in one for one in passed))
     total = Counter(kind for kind, _ in pieces)
-    words = ", ".join(f"{found[kind]} of {total[kind]} {kind}" for kind in total)
+    words = ", ".join(f"{exposed_counts[kind]} of {total[kind]} {kind}" for kind in total)
     print(f"{sum(map(len, passed))} bytes on {len(passed) // 2} connections; found {words}")
     of_sites = [one for one in passed if planted not in one and one]
     records = Counter[str]()
@@ -72,7 +72,9 @@ def main(root: Path) -> int:
     size = folder.summary().bytes
     print(f"the run's own count: up {size.up}, down {size.down}")
     carried = sum(map(len, of_sites)) > size.up.payload + size.down.payload
-    good = dict(found) == {"the planted piece": 1} and total["array pieces"] >= 10 and carried
+    good = (
+        dict(exposed_counts) == {"the planted piece": 1} and total["array pieces"] >= 10 and carried
+    )
     return int(not good or records["not TLS"] > 0)
 
 

@@ -41,14 +41,14 @@ def once(fsync: str, rounds: int) -> tuple[float, float]:
 
 
 def main(rounds: int, repeats: int) -> None:
-    found: dict[str, list[tuple[float, float]]] = {"on": [], "off": []}
+    times_by_setting: dict[str, list[tuple[float, float]]] = {"on": [], "off": []}
     for repeat in range(repeats):
         for fsync in ("on", "off") if repeat % 2 else ("off", "on"):
-            found[fsync].append(once(fsync, rounds))
-            cpu, wall = found[fsync][-1]
+            times_by_setting[fsync].append(once(fsync, rounds))
+            cpu, wall = times_by_setting[fsync][-1]
             print(f"fsync {fsync:3}  cpu {cpu:.2f} s  wall {wall:.2f} s", flush=True)
     for place, name in enumerate(("cpu", "wall")):
-        on, off = (statistics.median(t[place] for t in found[k]) for k in ("on", "off"))
+        on, off = (statistics.median(t[place] for t in times_by_setting[k]) for k in ("on", "off"))
         print(f"{name}: on {on:.2f} s, off {off:.2f} s, {on / off:.3f} times")
 
 

@@ -57,11 +57,11 @@ class OneByOne:
         """Ten steps of every client with labels; the mean of what they end with."""
         trained = []
         for row, client in enumerate(self._trainers):
-            own, weights = self._matrix[client, client], vector
+            own_weight, weights = self._matrix[client, client], vector
             for _ in range(self._run.training.local_epochs):
                 hidden, jacobian = self._with_jacobian(weights, client)
-                predicted = torch.softmax(own * hidden + contexts[client], 0)
-                gradient = (predicted - self._y[client]) @ (own * jacobian + slopes[row])
+                predicted = torch.softmax(own_weight * hidden + contexts[client], 0)
+                gradient = (predicted - self._y[client]) @ (own_weight * jacobian + slopes[row])
                 weights = weights - self._run.training.lr * gradient
             trained.append(weights)
         return torch.stack(trained).mean(0)
@@ -86,11 +86,14 @@ def measured(rounds: int) -> tuple[dict[str, float], float]:
     spent, apart = {"one tensor": 0.0, "one by one": 0.0}, 0.0
     for number in range(1, rounds + 1):
         began = time.process_time()
-        said = users.handle(gfl_appnp.Globals(weights=weights, number=number), everybody)
+        representation = users.handle(gfl_appnp.Globals(weights=weights, number=number), everybody)
         spent["one tensor"] += time.process_time() - began
-        assert isinstance(said, gfl_appnp.Representation)
-        assert said.jacobian is not None
-        context, slope = others @ said.hidden, others[info.trainers] @ said.jacobian
+        assert isinstance(representation, gfl_appnp.Representation)
+        assert representation.jacobian is not None
+        context, slope = (
+            others @ representation.hidden,
+            others[info.trainers] @ representation.jacobian,
+        )
         began = time.process_time()
         users.handle(gfl_appnp.Sums(context=context, own=matrix.diagonal().clone()), everybody)
         update = users.handle(gfl_appnp.Learn(slope=slope, number=number), trainers)

@@ -44,16 +44,16 @@ def collect(root: Path, only: str, audits: bool, out: Path) -> None:
 
     torch.set_num_threads(1)
     time.time = lambda: 0.0  # the transcript's chain covers the clock
-    found: Golden = {}
+    results: Golden = {}
     audited = set(AUDITED.values()) if audits else set()
     for config in sorted((root / "configs").glob("*.yaml")):
         name = config.stem
         if only not in name or name.startswith("curve"):
             continue
         runs = Path(tempfile.mkdtemp())
-        found[name] = run_config(config, runs, name in audited)
-        out.write_text(json.dumps(found))
-        print(name, found[name].get("weights", found[name].get("failed")), flush=True)
+        results[name] = run_config(config, runs, name in audited)
+        out.write_text(json.dumps(results))
+        print(name, results[name].get("weights", results[name].get("failed")), flush=True)
 
 
 def run_config(config: Path, runs: Path, audited: bool) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def differences(before: Any, after: Any, tolerance: float, path: str = "") -> li
     """Every path at which two results differ; numbers may lie `tolerance` apart, relatively."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = sorted(before.keys() | after.keys())
-        found = []
+        difference_lines = []
         for key in keys:
             place = f"{path}/{key}"
             if key not in before or key not in after:
-                found.append(f"{place} only {'after' if key in after else 'before'}")
+                difference_lines.append(f"{place} only {'after' if key in after else 'before'}")
             else:
-                found += differences(before[key], after[key], tolerance, place)
-        return found
+                difference_lines += differences(before[key], after[key], tolerance, place)
+        return difference_lines
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = enumerate(zip(before, after, strict=True))
         return [d for i, (a, b) in pairs for d in differences(a, b, tolerance, f"{path}/{i}")]
@@ -205,11 +205,11 @@ def report(before: Golden, after: Golden, tolerance: float) -> int:
     for name in sorted(before.keys() | after.keys()):
         missing = {"failed": "not run"}
         one, two = before.get(name, missing), after.get(name, missing)
-        found = differences(one, two, tolerance)
-        found += [f"failed: {side['failed']}" for side in (one, two) if "failed" in side]
-        different += bool(found)
-        print(f"{name:40} {'same' if not found else f'{len(found)} differences'}")
-        for line in found[:8]:
+        deviations = differences(one, two, tolerance)
+        deviations += [f"failed: {side['failed']}" for side in (one, two) if "failed" in side]
+        different += bool(deviations)
+        print(f"{name:40} {'same' if not deviations else f'{len(deviations)} differences'}")
+        for line in deviations[:8]:
             print(f"    {line}")
     total = len(before.keys() | after.keys())
     print(f"{total - different} of {total} the same")

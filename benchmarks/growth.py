@@ -157,17 +157,17 @@ def growth_tables(rows: Sequence[Measured]) -> tuple[str, str]:
     for row in rows:
         groups.setdefault((row.axis, row.config, row.command), []).append(row)
     fits = [["axis", "config", "command", "sizes", "exponent", "faster than linear"]]
-    for (axis, config, command), found in groups.items():
-        found.sort(key=lambda row: row.size)
-        exponent = fit_exponent(found)
+    for (axis, config, command), growth_rows in groups.items():
+        growth_rows.sort(key=lambda row: row.size)
+        exponent = fit_exponent(growth_rows)
         shown, is_fast = "too few sizes", "unknown"
         if exponent is not None:
             shown, is_fast = f"{exponent:.2f}", "YES" if exponent > FAST else "no"
-        sizes = ", ".join(f"{row.size:,}" for row in found)
+        sizes = ", ".join(f"{row.size:,}" for row in growth_rows)
         fits.append([axis, config, command, sizes, shown, is_fast])
     costs = [list(HEAD)]
-    for found in groups.values():
-        costs += [_cells(row) for row in found]
+    for growth_rows in groups.values():
+        costs += [_cells(row) for row in growth_rows]
     return table_text(fits), table_text(costs)
 
 

@@ -51,13 +51,13 @@ def spent(work: Callable[[], object], times: int) -> float:
 
 def network_rows(steps: int = 20) -> list[Row]:
     """Return torch-geometric's time over ours, network by network."""
-    graph, found = load(DataSettings.model_validate({"name": "cora"}), seed=0), []
+    graph, measured_rows = load(DataSettings.model_validate({"name": "cora"}), seed=0), []
     for name in NETWORKS:
         difference, own, other = compare(name, graph, steps)
         assert difference < TOLERANCE, f"{name}: scores differ by {difference}"
         title = f"a training step of {name} on Cora, torch-geometric over ours, CPU"
-        found.append(Row(title, 1, other / own, "x", least=True))
-    return found
+        measured_rows.append(Row(title, 1, other / own, "x", least=True))
+    return measured_rows
 
 
 def gradients_row(times: int = 5) -> Row:
@@ -126,13 +126,19 @@ def decoder_rows(times: int = 3) -> list[Row]:
         return made
 
     assert np.abs(ours() - theirs()).max() < 0.1, "the two decoders differ"
-    own, other = spent(ours, times), spent(theirs, times)
+    own_seconds, other = spent(ours, times), spent(theirs, times)
     whole = import_seconds("numpy, torch, scipy.special, sklearn.linear_model")
     taken = whole - import_seconds("numpy, torch, scipy.special")
     work = f"ridge decoder, {KNOWN} known nodes, {WORDS} words"
     return [
-        Row(f"{work}: scikit-learn over ours, CPU", 1, other / own, "x", least=True),
-        Row(f"{work}: scikit-learn's import over our work, CPU", 1, taken / own, "x", least=True),
+        Row(f"{work}: scikit-learn over ours, CPU", 1, other / own_seconds, "x", least=True),
+        Row(
+            f"{work}: scikit-learn's import over our work, CPU",
+            1,
+            taken / own_seconds,
+            "x",
+            least=True,
+        ),
     ]
 
 

@@ -59,13 +59,14 @@ def without_own(weights: np.ndarray) -> np.ndarray:
 
 def shown(name: str, weights: Weights) -> Exposure:
     start = time.perf_counter()
-    found = linear_exposure(weights)
-    worst = found.amplification[found.exposed].max(initial=0.0)
+    exposure = linear_exposure(weights)
+    worst = exposure.amplification[exposure.exposed].max(initial=0.0)
     print(
-        f"{name:<44} exposed {found.share:6.1%}  condition number {found.condition_number:8.1f}  "
+        f"{name:<44} exposed {exposure.share:6.1%}  "
+        f"condition number {exposure.condition_number:8.1f}  "
         f"noise amplified up to {worst:8.1f}  ({time.perf_counter() - start:.1f} s)"
     )
-    return found
+    return exposure
 
 
 def each_recipient(name: str, weights: Weights) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from attacks import attack_names, get_attack
 from audits.findings.record import Finding
+from audits.games import is_of_recordings
 from audits.plan import Plan
 from audits.run import audit
 from securefg.foundation.errors import SecurefgError
@@ -232,10 +233,14 @@ def key_of(case: Case, seed: int) -> str:
 
 
 def attacks_asked() -> tuple[str, ...]:
-    """Return the attacks of the page's questions."""
+    """Return the attacks of the page's questions, but those on other frameworks' recordings."""
     asked = {secret for secrets in QUESTIONS.values() for secret in secrets}
-    names = attack_names()
-    return tuple(n for n in names if n in OF_ONE_NODE or get_attack(n).question.secret in asked)
+    questions = {name: get_attack(name).question for name in attack_names()}
+    return tuple(
+        name
+        for name, question in questions.items()
+        if (name in OF_ONE_NODE or question.secret in asked) and not is_of_recordings(question)
+    )
 
 
 def question_of(attack: str) -> str:
@@ -251,8 +256,10 @@ def measure(case: Case, seed: int, root: Path, anew: bool, kept: Row | None) -> 
     settings = (*case.settings, f"seed={seed}", f"output.root={root}")
     try:
         config = load_config(HERE.parent / "configs" / f"{case.config}.yaml", settings)
-        found = kept["found"] if kept and not anew and kept.get("config") == config.hash else []
-        left = tuple(sorted(set(attacks_asked()) - {one["attack"] for one in found}))
+        kept_findings = (
+            kept["found"] if kept and not anew and kept.get("config") == config.hash else []
+        )
+        left = tuple(sorted(set(attacks_asked()) - {one["attack"] for one in kept_findings}))
         if not left:
             return None
         run = find_run(root, config.hash)
@@ -261,8 +268,10 @@ def measure(case: Case, seed: int, root: Path, anew: bool, kept: Row | None) -> 
     except SecurefgError as error:
         return {"refused": " ".join(str(error).split())}
     result = audit(run.path, Plan(only=left), controls=root / "controls")
-    found = found + [told(finding) for finding in result.findings if finding.attack in left]
-    return {"config": config.hash, "found": sorted(found, key=json.dumps)}
+    kept_findings = kept_findings + [
+        told(finding) for finding in result.findings if finding.attack in left
+    ]
+    return {"config": config.hash, "found": sorted(kept_findings, key=json.dumps)}
 
 
 def told(finding: Finding) -> Row:
@@ -310,23 +319,23 @@ def store_row(store: Path, key: str, row: Row) -> None:
 
 def cell(case: Case, question: str, adversary: str, rows: dict[str, Row], notes: list[str]) -> str:
     """Return the strongest attack's gain, or why there is none."""
-    own = [rows[key] for seed in SEEDS if (key := key_of(case, seed)) in rows]
-    if not own:
+    cell_rows = [rows[key] for seed in SEEDS if (key := key_of(case, seed)) in rows]
+    if not cell_rows:
         return noted("the run was not measured", notes)
-    if refused := [row["refused"] for row in own if "refused" in row]:
+    if refused := [row["refused"] for row in cell_rows if "refused" in row]:
         return noted(f"refused before the start: {refused[0]}", notes)
     by_attack: dict[str, list[Row]] = {}
     reasons: list[Row] = []
-    for found in (found for row in own for found in row["found"]):
-        if question_of(found["attack"]) != question:
+    for cell_finding in (found for row in cell_rows for found in row["found"]):
+        if question_of(cell_finding["attack"]) != question:
             continue
-        if "gain" in found and found["adversary"] == adversary:
-            by_attack.setdefault(found["attack"], []).append(found)
-        elif "reason" in found and found["adversary"] in (adversary, "-"):
-            reasons.append(found)
+        if "gain" in cell_finding and cell_finding["adversary"] == adversary:
+            by_attack.setdefault(cell_finding["attack"], []).append(cell_finding)
+        elif "reason" in cell_finding and cell_finding["adversary"] in (adversary, "-"):
+            reasons.append(cell_finding)
     if by_attack:
         return measured_cell(by_attack)
-    if adversary == "client" and is_measured(own, question, "outsider"):
+    if adversary == "client" and is_measured(cell_rows, question, "outsider"):
         return "as a recipient of the release"
     return silent_cell(question, adversary, reasons, notes)
 

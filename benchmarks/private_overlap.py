@@ -71,12 +71,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    found: dict[tuple[str, float], list[float]] = defaultdict(list)
+    shares_by_epsilon: dict[tuple[str, float], list[float]] = defaultdict(list)
     spoken: dict[str, list[float]] = defaultdict(list)
     for seed in range(400, 400 + given.seeds):
         experiment = prepare(parse_config({**CONFIG, "seed": seed}))
         graph, stream = experiment.union, torch.Generator().manual_seed(seed)
-        found["alone", math.inf].append(share_at_home(experiment, None))
+        shares_by_epsilon["alone", math.inf].append(share_at_home(experiment, None))
         for name, (counts, moved) in voices(experiment, seed).items():
             sums = own_rows(graph).T @ (known_labels(graph) * counts[:, None].double())
             spoken[name].append(float((counts * graph.split.train).sum()) / moved)
@@ -85,12 +85,12 @@ def main() -> None:
                 drawn = torch.randn(sums.shape, generator=stream, dtype=torch.float64)
                 noisy = sums + noise * drawn
                 scores = weigh_scores(noisy, noise) * class_scores(noisy, noise, rates=True)
-                found[name, epsilon].append(share_at_home(experiment, scores))
+                shares_by_epsilon[name, epsilon].append(share_at_home(experiment, scores))
     print("| way to sum | voices per sensitivity | epsilon 8 | 2 | 1 |\n" + "|---" * 5 + "|")
     for name, voiced in spoken.items():
-        cells = [f"{sum(found[name, e]) / given.seeds:.3f}" for e in EPSILONS]
+        cells = [f"{sum(shares_by_epsilon[name, e]) / given.seeds:.3f}" for e in EPSILONS]
         print(f"| {name} | {sum(voiced) / given.seeds:.0f} | {' | '.join(cells)} |")
-    print(f"regression alone: {sum(found['alone', math.inf]) / given.seeds:.3f}")
+    print(f"regression alone: {sum(shares_by_epsilon['alone', math.inf]) / given.seeds:.3f}")
 
 
 if __name__ == "__main__":

@@ -36,13 +36,13 @@ Figures = dict[int, float]
 
 def measured(store: Store, setting: Setting, line: Line) -> Figures:
     """Return the stored figures of a line."""
-    found = {}
+    scores_by_seed = {}
     for seed in range(FIRST_SEED, FIRST_SEED + MOST_SEEDS):
         row = store.find(setting.config, [*line.changes, f"seed={seed}"])
         if row is None:
             break
-        found[seed] = reached(row, line.score)
-    return found
+        scores_by_seed[seed] = reached(row, line.score)
+    return scores_by_seed
 
 
 def mlp_lines(store: Store, name: str, setting: Setting) -> Iterator[tuple[Line, Figures]]:
@@ -100,12 +100,14 @@ def bank_rows(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for every way of training: the mean, and paired differences."""
     for name in results[0]:
         values = dict(enumerate(one[name]["pooled"] for one in results))
-        found = interval(list(values.values()))
+        score_interval = interval(list(values.values()))
         gaps = []
         for other in (REFERENCE, BEST_LOCAL):
             others = dict(enumerate(one[other]["pooled"] for one in results))
             gaps.append("" if name == other else compare(values, others))
-        level = f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+        level = (
+            f"{score_interval.value:.3f} ({score_interval.low:.3f} to {score_interval.high:.3f})"
+        )
         yield f"| {name} | {level} | {' | '.join(gaps)} |"
 
 

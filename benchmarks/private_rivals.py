@@ -51,15 +51,15 @@ def degrees_of(links: csr_array) -> Floats:
 def fit_rows(rows: csr_array, labels: Floats, train: NDArray[np.bool_], loose: float) -> Floats:
     """Return logits of all nodes by logistic regression on these rows."""
     rows = csr_array(hstack([rows, csr_array(np.ones((rows.shape[0], 1)))]))
-    shape, own, wanted = (rows.shape[1], labels.shape[1]), rows[train], labels[train]
+    shape, train_rows, wanted = (rows.shape[1], labels.shape[1]), rows[train], labels[train]
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(shape)
-        logits = own @ weights
+        logits = train_rows @ weights
         logits -= logits.max(1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(1, keepdims=True))
         value = -(logits * wanted).sum() + 0.5 * (weights**2).sum() / loose
-        return float(value), (own.T @ (np.exp(logits) - wanted) + weights / loose).ravel()
+        return float(value), (train_rows.T @ (np.exp(logits) - wanted) + weights / loose).ravel()
 
     found, _, _ = fmin_l_bfgs_b(objective, np.zeros(shape[0] * shape[1]), maxiter=100)
     return rows @ found.reshape(shape)
@@ -81,16 +81,18 @@ def propagations(links: csr_array, labels: Floats, train: NDArray[np.bool_]) -> 
     }
     for name, form in forms.items():
         for teleport in (0.01, 0.05, 0.1, 0.2, 0.4):
-            found = labels
+            label_shares = labels
             for _ in range(200):
-                found = (1 - teleport) * (form @ found) + teleport * labels
-            yield f"propagation {name}, {teleport}", found
-            yield f"propagation {name}, {teleport}, balanced", found / found.sum(0)
-    found = np.full_like(labels, 1 / labels.shape[1])
+                label_shares = (1 - teleport) * (form @ label_shares) + teleport * labels
+            yield f"propagation {name}, {teleport}", label_shares
+            yield f"propagation {name}, {teleport}, balanced", label_shares / label_shares.sum(0)
+    label_shares = np.full_like(labels, 1 / labels.shape[1])
     for _ in range(300):  # harmonic functions: known labels stay
-        found = np.where(train[:, None], labels, diags_array(1 / degrees) @ links @ found)
-    yield "harmonic", found
-    yield "harmonic, balanced", found / found[~train].sum(0)
+        label_shares = np.where(
+            train[:, None], labels, diags_array(1 / degrees) @ links @ label_shares
+        )
+    yield "harmonic", label_shares
+    yield "harmonic, balanced", label_shares / label_shares[~train].sum(0)
 
 
 def embeddings(links: csr_array, labels: Floats, train: NDArray[np.bool_]) -> Found:
@@ -158,18 +160,18 @@ def tell_users(names: list[str]) -> None:
         links, labels = csr_array(links_of(graph)), known_labels(graph).numpy()
         train, truth = graph.split.train.numpy(), graph.labels.numpy()
         for family in (propagations, embeddings, gcn_without_features):
-            told = []
+            candidate_scores = []
             for variant, scores in family(links, labels, train):
                 right = scores.argmax(1) == truth
-                told.append(
+                candidate_scores.append(
                     (
                         right[graph.split.val.numpy()].mean(),
                         right[graph.split.test.numpy()].mean(),
                         variant,
                     )
                 )
-            _, test, variant = max(told)
-            best = max(reached for _, reached, _ in told)
+            _, test, variant = max(candidate_scores)
+            best = max(reached for _, reached, _ in candidate_scores)
             print(f"| {name} | {family.__name__} | {variant} | {test:.3f} | {best:.3f} |")
 
 
@@ -247,10 +249,13 @@ def score_silos(experiment: Experiment) -> dict[str, float]:
         site = Site(
             [shard], experiment.config.method, experiment.config.training, 0, torch.device("cpu")
         )
-        told = {name: make(graph, site) for name, make in CANDIDATES.items()}
+        silo_scores = {name: make(graph, site) for name, make in CANDIDATES.items()}
         mine = {name: torch.from_numpy(scores) for name, scores in rivals(graph)}
         test = graph.split.test
-        for name, few in (("best_alone", told), ("best_alone and rivals", {**told, **mine})):
+        for name, few in (
+            ("best_alone", silo_scores),
+            ("best_alone and rivals", {**silo_scores, **mine}),
+        ):
             logits = list(few.values())
             chosen = logits[choose_clearly([hits_of(graph, one) for one in logits])]
             hits[name].append(chosen[test].argmax(1) == graph.labels[test])
@@ -258,19 +263,19 @@ def score_silos(experiment: Experiment) -> dict[str, float]:
             hits[f"{name}, most right on validation nodes"].append(
                 most[test].argmax(1) == graph.labels[test]
             )
-        for name, scores in {**told, **mine}.items():
+        for name, scores in {**silo_scores, **mine}.items():
             hits[name].append(scores[test].argmax(1) == graph.labels[test])
     whole = sum(len(h) for h in hits["best_alone"])
     return {name: float(torch.cat(found).double().sum()) / whole for name, found in hits.items()}
 
 
 def tell_silos(config: Path, overrides: list[str], seeds: int) -> None:
-    found: dict[str, list[float]] = defaultdict(list)
+    values_by_name: dict[str, list[float]] = defaultdict(list)
     for seed in range(400, 400 + seeds):
         changed = ["privacy={}", "method={name: best_alone, links: 20}", *overrides, f"seed={seed}"]
         for name, value in score_silos(prepare(load_config(config, changed))).items():
-            found[name].append(value)
-    for name, values in found.items():
+            values_by_name[name].append(value)
+    for name, values in values_by_name.items():
         print(f"| {config.stem} | {name} | {np.mean(values):.3f} |", flush=True)
 
 

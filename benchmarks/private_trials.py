@@ -284,7 +284,9 @@ def main() -> None:
     variants = {n: v for n, v in VARIANTS.items() if given.only in n}
     torch.set_num_threads(1)
     columns = [(name, epsilon) for name in given.graphs for epsilon in given.epsilons]
-    found: dict[str, list[list[float]]] = {name: [[] for _ in columns] for name in variants}
+    accuracies_by_name: dict[str, list[list[float]]] = {
+        name: [[] for _ in columns] for name in variants
+    }
     for seed in range(seeds):
         chosen = {name: {**GRAPHS, **OTHERS}[name] for name in given.graphs}
         graphs = {name: (make(seed + 100), links) for name, (make, links) in chosen.items()}
@@ -292,12 +294,12 @@ def main() -> None:
             for place, (graph, epsilon) in enumerate(columns):
                 for draw in range(draws):
                     trial = Trial(*graphs[graph], epsilon, 1000 * seed + draw)
-                    found[name][place].append(accuracy(trial.graph, variant(trial)))
+                    accuracies_by_name[name][place].append(accuracy(trial.graph, variant(trial)))
     print("| variant | " + " | ".join(f"{g}, epsilon {e:g}" for g, e in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
-    for name, values in found.items():
+    for name, values in accuracies_by_name.items():
         print(f"| {name} | " + " | ".join(f"{np.mean(v):.3f}" for v in values) + " |")
-    spread = np.mean([np.std(v) for values in found.values() for v in values])
+    spread = np.mean([np.std(v) for values in accuracies_by_name.values() for v in values])
     print(f"one draw scatters by {spread:.3f}; every figure is a mean of {draws * seeds}")
 
 

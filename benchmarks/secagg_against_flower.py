@@ -169,7 +169,7 @@ def compare(flower: Flower, ours: Work, turns: int, runs: int) -> list[Row]:
     print(f"{FLOWER}; {NUM_VALUES} values, {NUM_NEIGHBOURS} neighbours, ", end="")
     print(f"{NUM_SHARES} shares of which {THRESHOLD} open; CPU ms, {turns} turns of {runs}")
     print(f"{'':22} {'Flower':>10} {'ours':>8} {'ratio':>7} {'wanted':>7}   bytes: Flower, ours")
-    found = []
+    ratio_rows = []
     for label, our_name, flowers_name, wanted in ROWS:
         timed = [
             (flower.turn(flowers_name, runs), turn(ours[our_name], runs)) for _ in range(turns)
@@ -182,8 +182,10 @@ def compare(flower: Flower, ours: Work, turns: int, runs: int) -> list[Row]:
             f"{label:22} {theirs:10.2f} {mine:8.2f} {ratio:7.1f} {least:>7}   {sizes}", flush=True
         )
         if wanted is not None:
-            found.append(Row(f"Flower's SecAgg+ over ours, CPU: {label}", wanted, ratio, "x", True))
-    return found
+            ratio_rows.append(
+                Row(f"Flower's SecAgg+ over ours, CPU: {label}", wanted, ratio, "x", True)
+            )
+    return ratio_rows
 
 
 def rows(environment: Path | None = None, turns: int = 5, runs: int = 3) -> list[Row]:

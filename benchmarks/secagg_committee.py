@@ -69,21 +69,21 @@ class World:
             self._clients.check_request(request_hash(request))
             masked = self._rows[numbers]
             self._clients.mask(masked, numbers, self._context)
-            said: Message = Upload(numbers=torch.from_numpy(masked.view("<i4")))
+            answer: Message = Upload(numbers=torch.from_numpy(masked.view("<i4")))
             enclosed = self._clients.enclose_keys(Upload.kind)
         else:
-            said = self._clients.handle(request, turn)
-        self._count(request, said, enclosed, len(numbers))
-        return Replies(said, turn.clients, (), enclosed=enclosed)
+            answer = self._clients.handle(request, turn)
+        self._count(request, answer, enclosed, len(numbers))
+        return Replies(answer, turn.clients, (), enclosed=enclosed)
 
     def _count(
-        self, request: Message, said: Message, enclosed: dict[str, Any], receivers: int
+        self, request: Message, reply: Message, enclosed: dict[str, Any], receivers: int
     ) -> None:
         personal = {n for n, d in request.declarations.items() if d.scope == "personal"}
         shared = {n: v for n, v in request.values().items() if n not in personal}
         own = {n: v for n, v in request.values().items() if n in personal}
         self.down += receivers * len(codec.encode_fields(shared)) + len(codec.encode_fields(own))
-        self.up += len(codec.encode_fields({**said.values(), **enclosed}))
+        self.up += len(codec.encode_fields({**reply.values(), **enclosed}))
         self.exchanges += 1
 
 

@@ -128,7 +128,7 @@ def measured(
     silent = set(rng.permutation(num_clients)[: round(dropped * num_clients)].tolist())
     print(f"{num_clients} clients, {num_values} values, {len(silent)} dropped; CPU seconds")
     print("graph      degree   t   secrets   unmask    total   target   exact")
-    found = {}
+    bytes_by_kind = {}
     for kind in graphs:
         opened, arguments = session(kind, Host(numbers, silent))
         plain = numbers[list(opened.survivors)]
@@ -140,8 +140,8 @@ def measured(
             f"{total:8.2f}  < {TARGET_SECONDS[kind]:5.1f}     yes",
             flush=True,
         )
-        found[kind] = total
-    return found
+        bytes_by_kind[kind] = total
+    return bytes_by_kind
 
 
 def rows() -> list[Row]:

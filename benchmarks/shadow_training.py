@@ -42,14 +42,14 @@ def main() -> None:
         return networks.vectors()
 
     def one_by_one(dropout: float) -> Tensor:
-        found = []
+        trained_vectors = []
         for own, vector in zip(member[:ALONE], vectors[:ALONE], strict=True):
             trainer = GcnTrainer(shape, vector, 0.01, 5e-4)
             targets = Targets(own.nonzero().flatten(), graph.labels[own])
             stream = torch_stream(0, "dropout")
             trainer.train(EPOCHS, adjacency, features, [targets], dropout, stream)
-            found.append(trainer.vector())
-        return torch.stack(found)
+            trained_vectors.append(trainer.vector())
+        return torch.stack(trained_vectors)
 
     for dropout in (0.0, 0.5):
         batched, single = [], []

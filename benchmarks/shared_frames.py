@@ -47,14 +47,14 @@ def seconds(large: int, size: int, repeats: int) -> float:
     for _ in range(repeats):
         pipes.send(line, {"do": "answer"}, blob)
         _, back = pipes.receive(line)
-    own = _cpu() - before
+    own_seconds = _cpu() - before
     if bytes(back) != blob:
         raise SystemExit("other bytes came back")
     pipes.send(line, {"do": "close"})
     theirs_before = resource.getrusage(resource.RUSAGE_CHILDREN)
     os.waitpid(child, 0)
     theirs_after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (own + _total(theirs_after) - _total(theirs_before)) / repeats
+    return (own_seconds + _total(theirs_after) - _total(theirs_before)) / repeats
 
 
 def _cpu() -> float:

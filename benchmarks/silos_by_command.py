@@ -82,11 +82,11 @@ def main() -> None:
                     done = subprocess.run(
                         command, check=True, stdout=subprocess.PIPE, env=os.environ
                     )
-                    found = json.loads(done.stdout.splitlines()[-1])
+                    figures = json.loads(done.stdout.splitlines()[-1])
                     print(
-                        f"{method:8} {silo:16,}  {name:8} {found['round']:12.2f} "
-                        f"{found['all']:13.1f} {found['peak']:9.2f} {found['accuracy']:5.3f} "
-                        f"{found['recall']:7.3f}",
+                        f"{method:8} {silo:16,}  {name:8} {figures['round']:12.2f} "
+                        f"{figures['all']:13.1f} {figures['peak']:9.2f} {figures['accuracy']:5.3f} "
+                        f"{figures['recall']:7.3f}",
                         flush=True,
                     )
 

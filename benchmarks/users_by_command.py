@@ -73,11 +73,11 @@ def main() -> None:
             return
         print("    users   CPU s/round   us/user   CPU s in all   peak GiB")
         for users in asked.sizes:
-            found = in_a_process(users)
-            each = 1e6 * found["round"] / users
+            figures = in_a_process(users)
+            each = 1e6 * figures["round"] / users
             print(
-                f"{users:9,} {found['round']:13.3f} {each:9.1f} {found['all']:14.1f} "
-                f"{found['peak']:10.2f}"
+                f"{users:9,} {figures['round']:13.3f} {each:9.1f} {figures['all']:14.1f} "
+                f"{figures['peak']:10.2f}"
             )
 
 

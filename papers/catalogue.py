@@ -19,10 +19,10 @@ def get_entries(name: str) -> tuple[Entry, ...]:
     """One entry by its name, or `all` of them."""
     if name == "all":
         return ENTRIES
-    found = tuple(entry for entry in ENTRIES if entry.name == name)
-    if not found:
+    matching_entries = tuple(entry for entry in ENTRIES if entry.name == name)
+    if not matching_entries:
         names = ["all", *(entry.name for entry in ENTRIES)]
         raise InputError(
             explain_unknown_name("entry", name, names, where="securefg reproduce list")
         )
-    return found
+    return matching_entries

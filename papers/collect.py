@@ -56,11 +56,11 @@ def collect(
     """Run and store what is missing of a plan. Return the cells that could not be made."""
     todos, failed = list(missing(plan, folder)), list[Failure]()
     for seed in sorted({todo.seed for todo in todos}):
-        own = [todo for todo in todos if todo.seed == seed]
+        seed_todos = [todo for todo in todos if todo.seed == seed]
         if batch is not None:
-            own = _in_batches(plan, own, folder, say, batch)
-        failed += _one_by_one(plan, own, folder, say)
-        for todo in own:
+            seed_todos = _in_batches(plan, seed_todos, folder, say, batch)
+        failed += _one_by_one(plan, seed_todos, folder, say)
+        for todo in seed_todos:
             _remove_runs(todo)
     return failed
 

@@ -42,11 +42,11 @@ def _lines_figure(
     rows = tuple(dict.fromkeys(cell.row for cell in cells))
     lines: list[Points] = []
     for colour, row in enumerate(rows, 1):
-        own = {cell.column: cell for cell in cells if cell.row == row}
+        row_cells = {cell.column: cell for cell in cells if cell.row == row}
         word = row.removeprefix(name).strip() or row
-        values = tuple(_spread(ours, own.get(place)) for place in places)
+        values = tuple(_spread(ours, row_cells.get(place)) for place in places)
         lines.append(Points(word, values, 1 + (colour - 1) % 7))
-        printed = tuple(_printed(own.get(place)) for place in places)
+        printed = tuple(_printed(row_cells.get(place)) for place in places)
         if any(value is not None for value in printed):
             lines.append(Points(f"{word}, paper", printed, 1 + (colour - 1) % 7, dashed=True))
     chart = CategoryChart(f"{name} by {axis}.", places, tuple(lines), significant, axis)
@@ -83,11 +83,11 @@ def over_rounds(
 def _curves(
     ours: Measured, cells: Sequence[Cell], metric: str, title: str, caption: str
 ) -> Figure | None:
-    found = [
+    curve_points = [
         (cell.column, mean_by_round([cell.shown(r) for r in ours.runs(cell)], metric))
         for cell in cells
     ]
-    return _curves_figure(f"{cells[0].row}: {title}", caption, found)
+    return _curves_figure(f"{cells[0].row}: {title}", caption, curve_points)
 
 
 def _curves_figure(

@@ -50,11 +50,11 @@ def by_method(
     paper: Sequence[float],
     every_reading: bool = False,
 ) -> Iterator[Cell]:
-    for (method, own), value in zip(METHODS.items(), paper, strict=True):
-        yield accuracy(data, row, method, [*own, *overrides], value)
-    for reading, own in AS_PRINTED.items():
+    for (method, own_overrides), value in zip(METHODS.items(), paper, strict=True):
+        yield accuracy(data, row, method, [*own_overrides, *overrides], value)
+    for reading, own_overrides in AS_PRINTED.items():
         if every_reading or reading == BOTH:
-            yield accuracy(data, row, reading, [*own, *overrides])
+            yield accuracy(data, row, reading, [*own_overrides, *overrides])
 
 
 def table2() -> Iterator[Cell]:

@@ -38,11 +38,11 @@ BLOCK = 1 << 19  # entries of H H^T at a time: they stay in the cache
 
 def run_batch(configs: Sequence[RunConfig]) -> dict[str, float]:
     """Return the test accuracy in percent of every run that a batch can make, by its hash."""
-    found: dict[str, float] = {}
+    accuracy_by_hash: dict[str, float] = {}
     for group in groups_of(configs):
         for run in Together(group).finish():
-            found[run.config.hash] = 100 * run.test_accuracy
-    return found
+            accuracy_by_hash[run.config.hash] = 100 * run.test_accuracy
+    return accuracy_by_hash
 
 
 def groups_of(configs: Iterable[RunConfig]) -> list[list[RunConfig]]:
@@ -167,21 +167,23 @@ def whole_graph(graph: PseudoGraph) -> Matrix:
 def projection(graph: Matrix, node_ids: Tensor, scale: float, degree: Degree) -> Matrix:
     """Return `pseudo_graph.projected` of a pseudo graph, by SciPy's own indexing."""
     nodes = node_ids.numpy()
-    own = graph if len(nodes) == graph.shape[0] else graph[nodes][:, nodes]
-    counts = np.diff(own.indptr)
-    degrees = counts if degree == "count" else own.sum(1)
+    own_graph = graph if len(nodes) == graph.shape[0] else graph[nodes][:, nodes]
+    counts = np.diff(own_graph.indptr)
+    degrees = counts if degree == "count" else own_graph.sum(1)
     roots = np.zeros(len(nodes), np.float32)
     np.divide(scale**0.5, np.sqrt(degrees), out=roots, where=degrees > 0, casting="unsafe")
-    data = np.repeat(roots, counts) * own.data * roots[own.indices]
-    return sparse.csr_array((data, own.indices, own.indptr), shape=own.shape, copy=False)
+    data = np.repeat(roots, counts) * own_graph.data * roots[own_graph.indices]
+    return sparse.csr_array(
+        (data, own_graph.indices, own_graph.indptr), shape=own_graph.shape, copy=False
+    )
 
 
 def _mkl(matrix: Matrix) -> Tensor:
-    found: Any = sparse.csr_array(matrix)
+    csr_matrix: Any = sparse.csr_array(matrix)
     starts, columns = (
-        torch.from_numpy(part.astype(np.int32)) for part in (found.indptr, found.indices)
+        torch.from_numpy(part.astype(np.int32)) for part in (csr_matrix.indptr, csr_matrix.indices)
     )
-    return make_csr(starts, columns, torch.from_numpy(found.data), found.shape)
+    return make_csr(starts, columns, torch.from_numpy(csr_matrix.data), csr_matrix.shape)
 
 
 class Together:
@@ -340,11 +342,11 @@ class Networks:
         hidden = self._first_layer(shard, mixed, complements).relu_()
         by_class = torch.bmm(self._by_run(hidden), self._second)
         scores = self._columns(by_class)
-        found = self._by_class(shard.adjacency.product(scores)).clone()
+        class_logits = self._by_class(shard.adjacency.product(scores)).clone()
         for place, complement in enumerate(complements):
             if complement is not None:
-                found[place] += complement.forward @ by_class[place].contiguous()
-        return found
+                class_logits[place] += complement.forward @ by_class[place].contiguous()
+        return class_logits
 
     def gradients(
         self,
@@ -371,22 +373,26 @@ class Networks:
         by_class = torch.bmm(active, self._second)
         logits = shard.adjacency.product(self._columns(by_class))
         logits = logits.view(-1, self._count, self._classes)
-        for place, one in enumerate(complements):
-            if one is not None:
-                logits[one.rows, place] += one.rows_forward @ by_class[place].contiguous()
+        for place, complement_part in enumerate(complements):
+            if complement_part is not None:
+                logits[complement_part.rows, place] += (
+                    complement_part.rows_forward @ by_class[place].contiguous()
+                )
         slope = _softmax(logits).mul_(factor[..., None]).sub_(wanted)
         by_mixed = self._by_class(shard.adjacency.product(slope.flatten(1))).contiguous()
-        for place, one in enumerate(complements):
-            if one is not None:
-                by_mixed[place] += one.rows_backward @ slope[one.rows, place]
+        for place, complement_part in enumerate(complements):
+            if complement_part is not None:
+                by_mixed[place] += (
+                    complement_part.rows_backward @ slope[complement_part.rows, place]
+                )
         by_second = torch.bmm(active.transpose(1, 2), by_mixed)
         by_active = self._columns(torch.bmm(by_mixed, self._second.transpose(1, 2)))
         by_hidden = torch.ops.aten.threshold_backward(by_active, hidden, 0).mul_(scale)
         by_mixed_first = shard.adjacency.product(by_hidden)
-        for place, one in enumerate(complements):
-            if one is not None:
+        for place, complement_part in enumerate(complements):
+            if complement_part is not None:
                 own = self._own(place)
-                by_mixed_first[:, own] += one.backward @ by_hidden[:, own].contiguous()
+                by_mixed_first[:, own] += complement_part.backward @ by_hidden[:, own].contiguous()
         by_first = torch.from_numpy(transposed @ by_mixed_first.numpy())
         return by_first, by_second
 

@@ -150,7 +150,7 @@ def uplink() -> Iterator[Cell]:
     for data, values in paper.items():
         short = (f"data={{name: {data.lower()}}}", "training.rounds=2")
         columns = {"GCN": (), "GAT": SPLIT_GAT, "CNFGNN GCN": CNFGNN, COUNTED: ()}
-        for (column, own), value in zip(columns.items(), values, strict=True):
+        for (column, column_overrides), value in zip(columns.items(), values, strict=True):
             unit = printed(value)
             if data == "Wiki-CS" or column == COUNTED:
                 network = "gat" if "GAT" in column else "gcn"
@@ -158,7 +158,7 @@ def uplink() -> Iterator[Cell]:
                 settings = Settings(network=network, average=average)
                 yield Cell(data, column, (), counted(data, settings), value, unit=unit)
                 continue
-            source = Source("nfedgnn_cora.yaml", (*short, *own))
+            source = Source("nfedgnn_cora.yaml", (*short, *column_overrides))
             yield Cell(data, column, (source,), for_all_rounds, value, unit=unit)
 
 

@@ -88,12 +88,12 @@ def _chosen(
     entry: str, kind: str, asked: tuple[str, ...], known: tuple[str, ...]
 ) -> tuple[str, ...]:
     beginnings = tuple(name.lower() for name in asked)
-    found = tuple(name for name in known if name.lower().startswith(beginnings))
-    if asked and not found:
+    chosen_names = tuple(name for name in known if name.lower().startswith(beginnings))
+    if asked and not chosen_names:
         raise InputError(
             f"--{kind}: found {','.join(asked)}; expected {list_names(known)} ({entry})"
         )
-    return found if asked else known
+    return chosen_names if asked else known
 
 
 def check_data(points: Sequence[Point]) -> None:

@@ -164,18 +164,21 @@ def draw_boxes(chart: BoxChart) -> Markup:
     return draw_canvas(height, chart.label, parts)
 
 
-def _box(one: Box, y: float, x: Scale, text: Callable[[float], str]) -> Iterator[Markup]:
-    yield element("text", one.name, x=x.start - 6, y=y + 4, text_anchor="end")
-    for start, end in ((one.low, one.quartile), (one.upper_quartile, one.high)):
+def _box(drawn_box: Box, y: float, x: Scale, text: Callable[[float], str]) -> Iterator[Markup]:
+    yield element("text", drawn_box.name, x=x.start - 6, y=y + 4, text_anchor="end")
+    for start, end in (
+        (drawn_box.low, drawn_box.quartile),
+        (drawn_box.upper_quartile, drawn_box.high),
+    ):
         yield element("line", class_="line thin s1", x1=x(start), x2=x(end), y1=y, y2=y)
-    middle = f"median {text(one.median)}, quartiles {text(one.quartile)}"
-    said = make_tooltip(f"{one.name}: {middle} and {text(one.upper_quartile)}")
-    place = {"x": x(one.quartile), "y": y - PITCH * 0.3, "height": PITCH * 0.6}
-    width = max(x(one.upper_quartile) - x(one.quartile), 1.0)
+    middle = f"median {text(drawn_box.median)}, quartiles {text(drawn_box.quartile)}"
+    said = make_tooltip(f"{drawn_box.name}: {middle} and {text(drawn_box.upper_quartile)}")
+    place = {"x": x(drawn_box.quartile), "y": y - PITCH * 0.3, "height": PITCH * 0.6}
+    width = max(x(drawn_box.upper_quartile) - x(drawn_box.quartile), 1.0)
     yield element("rect", said, class_="box s1", **place, width=width)
     ends = {"y1": y - PITCH * 0.3, "y2": y + PITCH * 0.3}
-    yield element("line", class_="line s1", x1=x(one.median), x2=x(one.median), **ends)
-    for value in one.outside:
+    yield element("line", class_="line s1", x1=x(drawn_box.median), x2=x(drawn_box.median), **ends)
+    for value in drawn_box.outside:
         yield element(
             "circle", make_tooltip(text(value)), class_="dot s1", cx=x(value), cy=y, r=2.5
         )

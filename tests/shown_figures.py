@@ -13,7 +13,7 @@ COUNTS_APART, SHARES_APART = 3, 0.02  # processors round differently, and thresh
 
 def screen_figures(text: str) -> dict[str, str]:
     """Return the verdict, every row of the table and every note of an audit's screen, by name."""
-    found: dict[str, str] = {}
+    figures: dict[str, str] = {}
     inside = False
     for line in (line.strip() for line in text.splitlines()):
         if line.startswith("What can be learnt"):
@@ -21,10 +21,10 @@ def screen_figures(text: str) -> dict[str, str]:
         elif line.startswith("ALL >= "):
             inside = False
         elif inside and (row := ROW.match(line)):
-            found[row.group(1).strip()] = " ".join(row.group(2).split())
+            figures[row.group(1).strip()] = " ".join(row.group(2).split())
         elif note := NOTE.match(line):
-            found[f"[{note.group(1)}]"] = f"{note.group(2)}: {note.group(3)} -> {note.group(4)}"
-    return found
+            figures[f"[{note.group(1)}]"] = f"{note.group(2)}: {note.group(3)} -> {note.group(4)}"
+    return figures
 
 
 def documented_screen(page: Path) -> str:

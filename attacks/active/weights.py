@@ -36,11 +36,11 @@ def code_features(view: View) -> Array:
     features, columns = encoder_of(view).layers[0].shape
     rounds = _code_rounds(view)
     words = -(-features // (rounds * columns))
-    found = np.zeros((rounds, features, columns))
+    column_readings = np.zeros((rounds, features, columns))
     place = np.arange(features)
     slot = place // words
-    found[slot // columns, place, slot % columns] = 2.0 ** (place % words)
-    return found
+    column_readings[slot // columns, place, slot % columns] = 2.0 ** (place % words)
+    return column_readings
 
 
 def _code_rounds(view: View) -> int:
@@ -154,7 +154,7 @@ def fished_classes(view: View, question: ClientClasses, rng: np.random.Generator
     if layout.output is None:
         raise CannotAttack("which of the weights lead to classes is not known")
     classes = view.public.num_classes
-    found: dict[int, Array] = {}
+    client_heights: dict[int, Array] = {}
     for message in view.best_rows(MODEL):
         meaning, rows = message.meaning, message.value.flatten(1).double()
         if message.round not in sent:
@@ -170,10 +170,10 @@ def fished_classes(view: View, question: ClientClasses, rng: np.random.Generator
         scale = float(chosen.abs().max()) or 1.0
         heights = torch.where(fished, chosen.mean(1) / scale, -torch.inf).numpy()
         for client, height in zip(message.clients.numbers(), heights, strict=True):
-            found[client] = np.maximum(found.get(client, height), height)
+            client_heights[client] = np.maximum(client_heights.get(client, height), height)
     nothing = np.zeros(classes)
     pairs = [divmod(int(i), classes) for i in question.ids]
-    scored = np.array([found.get(client, nothing)[of] for client, of in pairs])
+    scored = np.array([client_heights.get(client, nothing)[of] for client, of in pairs])
     return np.where(np.isfinite(scored), scored, 0.0) + 1e-12 * rng.normal(size=len(scored))
 
 
@@ -258,14 +258,16 @@ def bias_of(layout: Layout) -> str | None:
 def trap_weights(view: View, question: IsolatedSamples, rng: np.random.Generator) -> Array:
     """Return by client the directions along which units moved, rounds with the fewest first."""
     layout, sent = layout_of(view), sent_models(view)
-    found: dict[int, list[Array]] = {}
+    unit_directions: dict[int, list[Array]] = {}
     for number, client, change, _ in first_layers(view):
         if number in sent:
             before = layout.part(sent[number].double(), layout.inputs[-1]).mT.numpy()
-            found.setdefault(client, []).append(change_directions(change[-len(before) :], before))
-    if missing := [k for k in question.ids.tolist() if k not in found]:
+            unit_directions.setdefault(client, []).append(
+                change_directions(change[-len(before) :], before)
+            )
+    if missing := [k for k in question.ids.tolist() if k not in unit_directions]:
         raise CannotAttack(f"client {missing[0]} uploaded nothing that can be read")
-    rows = [np.concatenate(sorted(found[k], key=len)) for k in question.ids.tolist()]
+    rows = [np.concatenate(sorted(unit_directions[k], key=len)) for k in question.ids.tolist()]
     return np.stack([_distinct_rows(of_client, question.num_samples) for of_client in rows])
 
 
@@ -285,13 +287,13 @@ def change_directions(change: Array, before: Array) -> Array:
 
 def _distinct_rows(rows: Array, count: int) -> Array:
     """Return the first rows, none twice, and zeros if there are fewer."""
-    found = np.zeros((count, rows.shape[1]))
+    distinct_rows = np.zeros((count, rows.shape[1]))
     kept = 0
     for row in rows:
-        if kept < count and not (found[:kept] @ row > SAME).any():
-            found[kept] = row
+        if kept < count and not (distinct_rows[:kept] @ row > SAME).any():
+            distinct_rows[kept] = row
             kept += 1
-    return found
+    return distinct_rows
 
 
 def _reads_features(view: View) -> str | None:

@@ -53,17 +53,17 @@ def read_accepted(path: Path) -> tuple[Entry, ...]:
     """Read `accepted.yaml` and return its entries. Raise ConfigError if an entry lacks its owner,
     reason or day."""
     try:
-        found = AcceptedFile.model_validate(read_yaml(path))
+        accepted_file = AcceptedFile.model_validate(read_yaml(path))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise ConfigError(
             f"{path}: {key}: found {shown(first.get('input'))}; expected {_expected_value(key)}"
         ) from error
-    codes = [(entry.code, entry.run) for entry in found.accepted]
+    codes = [(entry.code, entry.run) for entry in accepted_file.accepted]
     for code, _ in {pair for pair in codes if codes.count(pair) > 1}:
         raise ConfigError(f"{path}: code: found {code} twice; expected each code once")
-    return found.accepted
+    return accepted_file.accepted
 
 
 def _expected_value(key: str) -> str:
@@ -76,18 +76,23 @@ def apply_accepted(answer: Answer, entries: Sequence[Entry], today: date | None 
     """Return the answer with its accepted lines marked, and all acceptances of this run."""
     day = today or datetime.now(UTC).date()
     general = {entry.code: entry for entry in entries if entry.run is None}
-    own = general | {entry.code: entry for entry in entries if entry.run == answer.run.name}
+    run_entries = general | {entry.code: entry for entry in entries if entry.run == answer.run.name}
     rows = [
-        row.model_copy(update={"cells": tuple(_mark_cell(cell, own, day) for cell in row.cells)})
+        row.model_copy(
+            update={"cells": tuple(_mark_cell(cell, run_entries, day) for cell in row.cells)}
+        )
         for row in answer.rows
     ]
-    promises = tuple(_mark_line(promise, own, day) for promise in answer.promises)
-    gaps = tuple(_mark_line(gap, own, day) for gap in answer.gaps)
+    promises = tuple(_mark_line(promise, run_entries, day) for promise in answer.promises)
+    gaps = tuple(_mark_line(gap, run_entries, day) for gap in answer.gaps)
     marked = answer.model_copy(update={"rows": tuple(rows), "promises": promises, "gaps": gaps})
     lines: list[Cell | Promise | Gap] = [*marked.cells, *promises, *gaps]
     used = {line.code: line.acceptance for line in lines if line.acceptance is not None}
-    found = [used.get(code) or _stale_acceptance(entry, day) for code, entry in sorted(own.items())]
-    return marked.model_copy(update={"acceptances": tuple(found)})
+    acceptances = [
+        used.get(code) or _stale_acceptance(entry, day)
+        for code, entry in sorted(run_entries.items())
+    ]
+    return marked.model_copy(update={"acceptances": tuple(acceptances)})
 
 
 def _mark_cell(cell: Cell, own: dict[str, Entry], day: date) -> Cell:

@@ -110,25 +110,28 @@ def facts_of_config(config: RunConfig, folder: str = "") -> RunFacts:
     )
 
 
-def read_twins(folder: Path, own: RunConfig, facts: RunFacts) -> dict[str, Twin]:
+def read_twins(folder: Path, run_config: RunConfig, facts: RunFacts) -> dict[str, Twin]:
     """Return the audited twins of a run by the key of their remedy (`--try`).
 
     A run of another config in their place is no twin, and says nothing.
     """
-    found = {}
+    twins_by_key = {}
     keys = {kind.key for kind in KINDS}
     for path in sorted((folder / TRIED).glob("*/*/summary.json")):
         twin = RunFolder.open(path.parent)
         summary, config = twin.summary(), twin.config()
         name = path.parent.parent.name
-        if name not in keys or config.hash != twin_config(own, name, facts, path.parent).hash:
+        if (
+            name not in keys
+            or config.hash != twin_config(run_config, name, facts, path.parent).hash
+        ):
             continue
         findings = findings_of(twin.path, summary.transcript_chain)
         if findings is not None:
             levels = {cell.code: cell.level for row in make_rows(findings) for cell in row.cells}
             quality = facts_of(config, summary, None, "").quality
-            found[name] = Twin(rounds=summary.rounds, quality=quality, levels=levels)
-    return found
+            twins_by_key[name] = Twin(rounds=summary.rounds, quality=quality, levels=levels)
+    return twins_by_key
 
 
 def make_answer(
@@ -140,11 +143,11 @@ def make_answer(
 
     twins  what shorter runs with a remedy showed, by the key of the remedy
     """
-    found = list(findings or ())
-    rows = make_rows(found)
-    promises = _worst_promises(found)
-    gaps = _find_gaps(found, rows)
-    outcome = worst_outcome(judge_outcome(rows, promises, gaps), floor_outcome(found))
+    all_findings = list(findings or ())
+    rows = make_rows(all_findings)
+    promises = _worst_promises(all_findings)
+    gaps = _find_gaps(all_findings, rows)
+    outcome = worst_outcome(judge_outcome(rows, promises, gaps), floor_outcome(all_findings))
     leaks = [cell for row in rows for cell in row.cells if cell.level.is_leak]
     evidence = [one for row in rows for cell in row.cells for one in cell.evidence]
     ran = {one.attack for one in evidence}
@@ -162,7 +165,7 @@ def make_answer(
         remedies=make_remedies(leaks, run, twins),
         attacks_run=len(ran),
         attacks_silent=len(ran - loud),
-        absent=_absent_attacks(found, ran),
+        absent=_absent_attacks(all_findings, ran),
     )
 
 
@@ -185,12 +188,12 @@ def judge_outcome(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequen
 
 def _worst_promises(findings: Iterable[Finding]) -> tuple[Promise, ...]:
     """Return the checks by code. If several checks have one code, the worst is returned."""
-    found: dict[str, Promise] = {}
+    promises_by_code: dict[str, Promise] = {}
     for promise in map(_make_promise, filter(is_promise, findings)):
-        known = found.get(promise.code)
+        known = promises_by_code.get(promise.code)
         if known is None or _promise_severity(promise) < _promise_severity(known):
-            found[promise.code] = promise
-    return tuple(found[code] for code in sorted(found))
+            promises_by_code[promise.code] = promise
+    return tuple(promises_by_code[code] for code in sorted(promises_by_code))
 
 
 def _promise_severity(promise: Promise) -> tuple[int, str]:
@@ -271,11 +274,13 @@ def _is_lost(finding: Finding) -> bool:
 
 def _absent_attacks(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
     """Return the attacks that nobody could mount in this run, each once."""
-    found: dict[str, Gap] = {}
+    gaps_by_attack: dict[str, Gap] = {}
     for finding in sorted(findings, key=lambda finding: (finding.attack, finding.adversary)):
         if finding.unmet == "does_not_apply" and finding.attack not in mounted:
-            found.setdefault(finding.attack, _new_gap("absent", finding.attack, finding, False))
-    return tuple(found.values())
+            gaps_by_attack.setdefault(
+                finding.attack, _new_gap("absent", finding.attack, finding, False)
+            )
+    return tuple(gaps_by_attack.values())
 
 
 def _new_gap(

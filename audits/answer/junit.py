@@ -41,12 +41,12 @@ def _add_case(suite: ElementTree.Element, line: Line, told: Told | None) -> str:
     return state
 
 
-def _judge_line(line: Line, told: Told | None) -> tuple[str, str, str]:
+def _judge_line(line: Line, described_line: Told | None) -> tuple[str, str, str]:
     if isinstance(line, Cell) and line.level in (Level.NO_VIEW, Level.NO_ATTACK):
         return "skipped", line.level.value, ""
-    if told is None:
+    if described_line is None:
         return "", "", ""
-    text = f"{told.text}{acceptance_text(line)}"
+    text = f"{described_line.text}{acceptance_text(line)}"
     if line.acceptance is not None and not line.acceptance.expired:
-        return "skipped", f"accepted: {told.title}", text
-    return STATES[told.kind], told.title, text
+        return "skipped", f"accepted: {described_line.title}", text
+    return STATES[described_line.kind], described_line.title, text

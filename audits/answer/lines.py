@@ -67,8 +67,12 @@ def cell_text(cell: Cell, title: str) -> str:
 
 def acceptance_text(line: Line) -> str:
     """Return who accepted a line, until when and why. The text is empty if nobody did."""
-    found = line.acceptance
-    if found is None:
+    acceptance = line.acceptance
+    if acceptance is None:
         return ""
-    state = f"no longer accepted: {found.because}" if found.expired else f"until {found.until}"
-    return f" (accepted by {found.owner}, {state}: {found.reason})"
+    state = (
+        f"no longer accepted: {acceptance.because}"
+        if acceptance.expired
+        else f"until {acceptance.until}"
+    )
+    return f" (accepted by {acceptance.owner}, {state}: {acceptance.reason})"

@@ -107,16 +107,18 @@ def make_remedies(
 
     twins  by key of a remedy: a shorter run with that remedy
     """
-    found: list[Remedy] = []
+    remedies: list[Remedy] = []
     for kind in KINDS:
         stopped = [cell for cell in leaks if _stops_leaks(kind, cell)]
         if stopped and not _is_on(kind, run):
             setting = setting_text(overrides_for(kind.key, run)) if run.can_run_again else ""
-            before = {code for remedy in found for code in remedy.codes}
+            before = {code for remedy in remedies for code in remedy.codes}
             key = kind.key if run.can_run_again else ""
             remedy = _make_remedy(key, kind.words, setting, stopped, twins.get(kind.key))
-            found.append(remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before}))
-    return (*found, *_without_setting(leaks, found, run))
+            remedies.append(
+                remedy.model_copy(update={"is_needed": not set(remedy.codes) <= before})
+            )
+    return (*remedies, *_without_setting(leaks, remedies, run))
 
 
 def _is_on(kind: Kind, run: RunFacts) -> bool:
@@ -136,16 +138,16 @@ def _without_setting(leaks: Sequence[Cell], found: Sequence[Remedy], run: RunFac
     """Return the remedies in words for cells that no setting helps: first what helps most cells."""
     helped = {code for remedy in found for code in remedy.codes}
     left = [cell for cell in leaks if cell.code not in helped and cell.best is not None]
-    told = []
+    word_remedies = []
     while left:
         by_words: dict[str, list[Cell]] = {}
         for cell in left:
             for words in _words_for(cell, run):
                 by_words.setdefault(words, []).append(cell)
         words, cells = max(by_words.items(), key=lambda item: len(item[1]))
-        told.append(_make_remedy("", words, "", cells, None))
+        word_remedies.append(_make_remedy("", words, "", cells, None))
         left = [cell for cell in left if cell not in cells]
-    return told
+    return word_remedies
 
 
 def _words_for(cell: Cell, run: RunFacts) -> list[str]:

@@ -36,18 +36,18 @@ def _rule_name(code: str) -> str:
     return "".join(part.capitalize() for part in code.split("-"))
 
 
-def _make_result(answer: Answer, told: Told) -> dict[str, Any]:
+def _make_result(answer: Answer, described_line: Told) -> dict[str, Any]:
     uri = quote(f"{answer.run.folder or '.'}/audit/findings.json")
-    code = told.line.code
+    code = described_line.line.code
     result: dict[str, Any] = {
         "ruleId": code,
-        "level": LEVELS[told.kind],
-        "message": {"text": told.text},
+        "level": LEVELS[described_line.kind],
+        "message": {"text": described_line.text},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
         "partialFingerprints": {"code/v1": f"{answer.run.name}:{code}"},
-        "properties": _cell_figures(told.line),
+        "properties": _cell_figures(described_line.line),
     }
-    found = told.line.acceptance
+    found = described_line.line.acceptance
     if found is not None and not found.expired:
         why = f"{found.owner}, until {found.until}: {found.reason}"
         suppression = {"kind": "external", "status": "accepted", "justification": why}
@@ -59,10 +59,10 @@ def _cell_figures(line: Line) -> dict[str, Any]:
     """Return the level of a cell and the figures of its best attack."""
     if not isinstance(line, Cell):
         return {}
-    found: dict[str, Any] = {"level": line.level.value}
+    cell_figures: dict[str, Any] = {"level": line.level.value}
     if line.best is not None:
         best = line.best
-        found |= {"attack": best.attack, "adversary": best.adversary, "metric": best.metric}
+        cell_figures |= {"attack": best.attack, "adversary": best.adversary, "metric": best.metric}
         figures = {"prior": best.prior, "value": best.value, "gain": best.gain}
-        found |= {name: one.value for name, one in figures.items() if one is not None}
-    return found
+        cell_figures |= {name: one.value for name, one in figures.items() if one is not None}
+    return cell_figures

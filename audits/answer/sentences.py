@@ -81,16 +81,16 @@ def finding_sentence(finding: Finding, level: Level) -> str:
     who, name = subject_of(finding.adversary), attack_words(finding.attack)
     if level in VERBS:
         what = finding.exposes or f"what the attack `{name}` asks for"
-        said = f"{who} {VERBS[level]} {what} ({_measured_figures(finding)})"
+        sentence = f"{who} {VERBS[level]} {what} ({_measured_figures(finding)})"
     elif level is Level.TRACE:
         is_leak = finding.verdict in (Verdict.LEAK, Verdict.VIOLATION)
         much = "little, and enough to count as a leak" if is_leak else TOO_LITTLE
-        said = f"{name} by {who} gains {much} ({_measured_figures(finding)})"
+        sentence = f"{name} by {who} gains {much} ({_measured_figures(finding)})"
     elif level is Level.NOTHING:
-        said = f"{name} by {who} found nothing: {finding.words}"
+        sentence = f"{name} by {who} found nothing: {finding.words}"
     else:
-        said = f"{name} by {who} cannot tell: {finding.words}"
-    return f"{said[:1].upper()}{said[1:]}."
+        sentence = f"{name} by {who} cannot tell: {finding.words}"
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def _measured_figures(finding: Finding) -> str:
@@ -164,11 +164,11 @@ def _leaks_sentence(rows: Sequence[Row]) -> str:
         unnamed -= len(named)
         for what in _by_condition(named):
             subjects.setdefault((named[0][1].level, what), []).append(column.subject)
-    said = [
+    level_texts = [
         f"{join_words(who)} {_level_verb(level, len(who))} {what}"
         for (level, what), who in subjects.items()
     ]
-    text = "; ".join(said)
+    text = "; ".join(level_texts)
     small = sum(cell.is_small_leak for _, cell in cells)
     if not text:
         return _cells_text(small, "", " little, and enough to count as a leak")

@@ -150,11 +150,18 @@ def make_evidence(finding: Finding) -> Evidence:
     )
 
 
-def _worst_first(one: Evidence) -> tuple[int, bool, bool, float, str, str]:
+def _worst_first(evidence: Evidence) -> tuple[int, bool, bool, float, str, str]:
     """Order by level and verdict, then without a condition first, then by share and by name."""
-    is_mild = one.verdict not in (Verdict.LEAK, Verdict.VIOLATION)
-    share = -(one.share or 0.0)
-    return one.level.rank, is_mild, bool(one.condition), share, one.attack, one.adversary
+    is_mild = evidence.verdict not in (Verdict.LEAK, Verdict.VIOLATION)
+    share = -(evidence.share or 0.0)
+    return (
+        evidence.level.rank,
+        is_mild,
+        bool(evidence.condition),
+        share,
+        evidence.attack,
+        evidence.adversary,
+    )
 
 
 def _number_footnotes(rows: Sequence[Row]) -> tuple[Row, ...]:

@@ -61,17 +61,17 @@ def answer_lines(answer: Answer, whole: bool = False) -> list[Text]:
 
 
 def _head_lines(answer: Answer) -> Iterator[Text]:
-    run, said = answer.run, [answer.run.name]
+    run, head_parts = answer.run, [answer.run.name]
     if run.clients is not None:
-        said.append(plural(run.clients, "client"))
-    said.append(run.noise or ("no noise" if run.can_run_again else "no noise claimed"))
+        head_parts.append(plural(run.clients, "client"))
+    head_parts.append(run.noise or ("no noise" if run.can_run_again else "no noise claimed"))
     if run.masks is not None:
-        said.append("masks" if run.masks else "no masks")
+        head_parts.append("masks" if run.masks else "no masks")
     quality = run.quality
     if quality is not None and quality.value is not None:
         one = "" if quality.one_class is None else f", one class {quality.one_class:.0%}"
-        said.append(f"{quality.score} {quality.value:.0%}{one}")
-    yield from _wrap_lines(" · ".join(said), 0, "bold")
+        head_parts.append(f"{quality.score} {quality.value:.0%}{one}")
+    yield from _wrap_lines(" · ".join(head_parts), 0, "bold")
     if quality is not None and quality.is_useless:
         yield from _wrap_lines(
             "This model is no better than always naming one class. All figures below describe a "
@@ -157,37 +157,41 @@ def _note_line(cell: Cell) -> Text:
 
 
 def _unknown_lines(answer: Answer, whole: bool) -> Iterator[Text]:
-    said = [
+    unknown_texts = [
         f"{_family_name(row)}, {_column_title(answer, cell)}: {cell.lack}"
         for row in answer.rows
         for cell in row.cells
         if cell.level is Level.NOT_KNOWN
     ]
     if unsure := sum(cell.unsure for cell in answer.cells):
-        said[-1:] = ["; ".join((*said[-1:], f"{plural(unsure, 'cell')} with a ?"))]
+        unknown_texts[-1:] = [
+            "; ".join((*unknown_texts[-1:], f"{plural(unsure, 'cell')} with a ?"))
+        ]
     kinds = ("unplaced", "failed", "audit")
-    said += [_gap_text(gap) for gap in answer.gaps if gap.kind in kinds]
+    unknown_texts += [_gap_text(gap) for gap in answer.gaps if gap.kind in kinds]
     unasked = [attack_words(gap.name) for gap in answer.gaps if gap.kind == "not_asked"]
     if unasked:
-        said.append(f"not asked for: {', '.join(unasked)}")
+        unknown_texts.append(f"not asked for: {', '.join(unasked)}")
     unread = [gap.name for gap in answer.gaps if gap.kind == "unread"]
     if unread:
-        said.append(f"{plural(len(unread), 'field')} no attack reads: {_field_names(unread)}")
+        unknown_texts.append(
+            f"{plural(len(unread), 'field')} no attack reads: {_field_names(unread)}"
+        )
     places = [_place_name(gap.name) for gap in answer.gaps if gap.kind == "place"]
     counts = [f"{join_words(places)} untried"] if places else []
     counts += _count_lines(answer)
     if counts:
-        said.append("; ".join(counts) + ("" if whole else " (--all)"))
-    yield from _list_lines("Not known", said, "yellow")
+        unknown_texts.append("; ".join(counts) + ("" if whole else " (--all)"))
+    yield from _list_lines("Not known", unknown_texts, "yellow")
 
 
 def _count_lines(answer: Answer) -> list[str]:
     weak = sum(gap.kind == "weak" for gap in answer.gaps)
-    found = [f"{plural(weak, 'attack')} too weak"] if weak else []
+    count_texts = [f"{plural(weak, 'attack')} too weak"] if weak else []
     if answer.absent:
         verb = "does" if len(answer.absent) == 1 else "do"
-        found.append(f"{len(answer.absent)} {verb} not apply")
-    return found
+        count_texts.append(f"{len(answer.absent)} {verb} not apply")
+    return count_texts
 
 
 def _gap_text(gap: Gap) -> str:
@@ -224,14 +228,14 @@ def _promise_lines(answer: Answer, whole: bool) -> Iterator[Text]:
     broken = [p for p in answer.promises if p.state == "broken"]
     open_ones = [p for p in answer.promises if p.state == "not known"]
     kept = [p.name for p in answer.promises if p.state == "kept"]
-    said = [f"BROKEN: {promise.name}: {promise.because}" for promise in broken]
-    said += [f"not known: {promise.name}: {promise.because}" for promise in open_ones]
+    promise_texts = [f"BROKEN: {promise.name}: {promise.because}" for promise in broken]
+    promise_texts += [f"not known: {promise.name}: {promise.because}" for promise in open_ones]
     names = list(dict.fromkeys(kept))
     if names:
         more = "" if whole or len(names) <= KEPT else f" and {len(names) - KEPT} more"
-        said.append(f"kept: {', '.join(names if whole else names[:KEPT])}{more}")
-    said += _epsilon_lines(answer)
-    yield from _list_lines("Promises", said if whole else _trim_kept(said), "")
+        promise_texts.append(f"kept: {', '.join(names if whole else names[:KEPT])}{more}")
+    promise_texts += _epsilon_lines(answer)
+    yield from _list_lines("Promises", promise_texts if whole else _trim_kept(promise_texts), "")
 
 
 def _epsilon_lines(answer: Answer) -> list[str]:
@@ -267,11 +271,11 @@ def _remedy_lines(start: str, remedy: Remedy) -> Iterator[Text]:
     if not remedy.setting:
         yield from _hanging_lines(start, f"{numbers} no setting: {remedy.words}")
         return
-    said = f"{numbers} {remedy.key}, {_tried_text(remedy)};"
+    remedy_text = f"{numbers} {remedy.key}, {_tried_text(remedy)};"
     first, *rest = (f"--set {part}" for part in remedy.setting.split("--set ")[1:])
-    if len(start) + len(said) + 1 + len(first) <= WIDTH:
-        said, first = f"{said} {first.strip()}", ""
-    yield from _hanging_lines(start, said)
+    if len(start) + len(remedy_text) + 1 + len(first) <= WIDTH:
+        remedy_text, first = f"{remedy_text} {first.strip()}", ""
+    yield from _hanging_lines(start, remedy_text)
     for line in _fill_lines([first, *rest]):
         yield Text(f"{'':{max(0, min(INDENT, WIDTH - len(line)))}}{line}", "cyan")
 
@@ -294,13 +298,13 @@ def _tried_text(remedy: Remedy) -> str:
     by_word: dict[str, list[int]] = {}
     for number, level in zip(remedy.numbers, remedy.tried.values(), strict=True):
         by_word.setdefault(_level_after(level), []).append(number)
-    said = ", ".join(f"[{spans_text(found)}] {word}" for word, found in by_word.items())
+    stopped_text = ", ".join(f"[{spans_text(found)}] {word}" for word, found in by_word.items())
     quality = remedy.twin.quality
     known = quality is not None and quality.value is not None
     score = f", {quality.score} {quality.value:.0%}" if quality and known else ""
     if quality and quality.is_near_one_class:
         score += f", near one class {quality.one_class:.0%}"
-    return f"tried ({remedy.twin.rounds} rounds{score}): {said}"
+    return f"tried ({remedy.twin.rounds} rounds{score}): {stopped_text}"
 
 
 def _level_after(level: Level | None) -> str:

@@ -195,14 +195,14 @@ def _trade_mark(point: CurvePoint, marks: Marks) -> Mark:
     assert leak is not None
     assert leak.gain is not None
     assert point.accuracy is not None
-    said = (
+    mark_text = (
         f"{setting_words(point)}\n{point.score} {accuracy_words(point.accuracy)}\n"
         f"largest gain {gain_words(leak)}\n{by_whom(leak)}"
     )
     return Mark(
         point.accuracy.value,
         leak.gain.value,
-        said,
+        mark_text,
         f"#{marks.row_anchor(point)}",
         tone="chosen" if marks.is_chosen(point) else "",
     )

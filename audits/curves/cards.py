@@ -91,31 +91,33 @@ def make_cards(data: CurveData, marks: Marks) -> tuple[Card, ...]:
 
 def limit_words(limits: Limits) -> str:
     """Return the limits as a sentence."""
-    said = []
+    limit_parts = []
     if limits.epsilon is not None:
         per = f" per {limits.unit}" if limits.unit else ", per the unit that each setting names"
-        said.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}{per}")
+        limit_parts.append(f"a promised epsilon of at most {strength_text(limits.epsilon)}{per}")
     if limits.leak_gain is not None:
-        said.append(f"no attack that may gain more than {limits.leak_gain:g} over its prior")
+        limit_parts.append(f"no attack that may gain more than {limits.leak_gain:g} over its prior")
     if limits.accuracy is not None:
-        said.append(f"a score of at least {percent(limits.accuracy)}")
-    if not said:
+        limit_parts.append(f"a score of at least {percent(limits.accuracy)}")
+    if not limit_parts:
         return "No limits were set: the best setting is named, and none is recommended."
-    return f"Limits: {' and '.join(said)}. A measurement that is missing counts as failed."
+    return f"Limits: {' and '.join(limit_parts)}. A measurement that is missing counts as failed."
 
 
 def _make_card(data: CurveData, series: Series, choice: Choice, marks: Marks) -> Card:
     clients = f", {plural(series.clients, 'client')}" if series.clients else ""
     about = f"{series.method} on {series.dataset}{clients}"
-    own = [p for p in data.points if p.series == series.name and p.accuracy is not None]
-    if not own:
+    series_points = [p for p in data.points if p.series == series.name and p.accuracy is not None]
+    if not series_points:
         words = _readable_words(choice.words, data)
         return Card(series.name, about, "unmet", "NONE YET", "No setting was run to its end", words)
-    chosen = next((p for p in own if p.key == choice.point and _may_stand(p, data.limits)), None)
-    point = chosen or nearest_point(own, data.limits)
+    chosen = next(
+        (p for p in series_points if p.key == choice.point and _may_stand(p, data.limits)), None
+    )
+    point = chosen or nearest_point(series_points, data.limits)
     tone, badge = _choice_answer(data.limits, choice, chosen)
-    unit = _promised_unit(data.limits, own)
-    shown = own if len(own) <= MOST_ROWS else [point]
+    unit = _promised_unit(data.limits, series_points)
+    shown = series_points if len(series_points) <= MOST_ROWS else [point]
     return Card(
         series.name,
         about,
@@ -131,7 +133,7 @@ def _make_card(data: CurveData, series: Series, choice: Choice, marks: Marks) ->
         list_doubts(data, series, point),
         f"Promised ε per {unit}" if unit else "Promised ε",
         tuple(_make_row(one, data.limits, unit, marks, one is point) for one in shown),
-        len(own) - len(shown),
+        len(series_points) - len(shown),
         marks.row_anchor(point),
         tuple((f"seed {run.seed}", report_link(run)) for run in point.runs),
     )
@@ -184,14 +186,15 @@ def _cost_text(plain: CurvePoint | None, point: CurvePoint) -> str:
     changes = [100 * (defended - open_) for defended, open_ in pairs]
     if not changes:
         return "No seed was run with and without the defence, so the price is not known."
-    found = interval(changes)
+    change_interval = interval(changes)
     spread = (
-        f" ({_tenths_text(found.low)} to {_tenths_text(found.high)} at 95%, paired by seed)"
+        f" ({_tenths_text(change_interval.low)} to {_tenths_text(change_interval.high)} at 95%, "
+        "paired by seed)"
         if len(changes) > 1
         else " (one seed)"
     )
     reached = f"{percent(plain.accuracy.value)} without a defence, {_score_text(point)} with it"
-    return f"{reached}: {_tenths_text(found.value)} points{spread}."
+    return f"{reached}: {_tenths_text(change_interval.value)} points{spread}."
 
 
 def _tenths_text(value: float) -> str:
@@ -203,15 +206,15 @@ def _unit_words(point: CurvePoint) -> str:
     if point.epsilon is None:
         return "Nothing is promised: this setting has no epsilon."
     covers = UNITS.get(point.unit, point.unit)
-    said = f"Epsilon {strength_text(point.epsilon)} covers {covers}."
+    cover_text = f"Epsilon {strength_text(point.epsilon)} covers {covers}."
     others = [
         _other_unit(unit, claim.epsilon)
         for unit, claim in point.claims.items()
         if unit != point.unit
     ]
     if not others:
-        return said
-    return f"{said} The same noise gives {' and '.join(others)}."
+        return cover_text
+    return f"{cover_text} The same noise gives {' and '.join(others)}."
 
 
 def _other_unit(unit: Unit, epsilon: float | None) -> str:

@@ -100,7 +100,7 @@ def is_audited(folder: RunFolder, plan: Plan) -> bool:
 def _make_point(
     plan: CurvePlan, setting: Setting, runs: dict[str, RunFolder], reasons: dict[str, str]
 ) -> CurvePoint:
-    found = [(p, runs[p.config.hash]) for p in setting.runs if p.config.hash in runs]
+    point_runs = [(p, runs[p.config.hash]) for p in setting.runs if p.config.hash in runs]
     missing = [p for p in setting.runs if p.config.hash not in runs or p.config.hash in reasons]
     why = "; ".join(reasons.get(p.config.hash, "not run yet") for p in missing)
     common: dict[str, Any] = {
@@ -111,10 +111,10 @@ def _make_point(
         "unit": setting.unit,
         "failed": why,
     }
-    if not found or missing:
+    if not point_runs or missing:
         return CurvePoint(**common)
-    summaries = [folder.summary() for _, folder in found]
-    score = monitored_name(found[0][0].config, summaries[0])
+    summaries = [folder.summary() for _, folder in point_runs]
+    score = monitored_name(point_runs[0][0].config, summaries[0])
     reached = [score_of(summary, score) for summary in summaries]
     accuracies = tuple(value for value in reached if value is not None)
     if len(accuracies) < len(reached):
@@ -122,7 +122,7 @@ def _make_point(
         return CurvePoint(**{**common, "failed": f"a run has no {score} ({stopped})"})
     audits = [
         read_findings(findings_of(folder), summary.transcript_chain)
-        for (_, folder), summary in zip(found, summaries, strict=True)
+        for (_, folder), summary in zip(point_runs, summaries, strict=True)
     ]
     chance = [no_skill(summary.test_scores, score) for summary in summaries]
     claimed, lower, violations = _measured_epsilons(audits)
@@ -133,28 +133,28 @@ def _make_point(
         score=score.replace("_", " "),
         no_skill=() if None in chance else tuple(value for value in chance if value is not None),
         alone_accuracies=_scores_alone(plan, setting, runs, score),
-        made_by=_made_by([folder for _, folder in found]),
+        made_by=_made_by([folder for _, folder in point_runs]),
         leaks=_pool_leaks(audits, plan.asked(setting)) + _unchecked_leaks(setting.epsilon, audits),
         not_asked=_not_asked(audits),
-        default_leaks=_default_leaks(plan, found, audits),
+        default_leaks=_default_leaks(plan, point_runs, audits),
         claims=_largest_claims(summaries),
         epsilon_claimed=claimed,
         epsilon_lower=lower,
         violations=violations,
         bytes_up=_mean_bytes(summaries, "up"),
         bytes_down=_mean_bytes(summaries, "down"),
-        runs=tuple(_run_ref(point, folder) for point, folder in found),
+        runs=tuple(_run_ref(point, folder) for point, folder in point_runs),
     )
 
 
 def _largest_claims(summaries: Sequence[Summary]) -> dict[Unit, ClaimedEpsilon]:
     """Return every unit's claim of the seed with the largest epsilon. Partitions differ by seed."""
-    found: dict[Unit, ClaimedEpsilon] = {}
+    claims_by_unit: dict[Unit, ClaimedEpsilon] = {}
     for summary in summaries:
         for unit, claim in summary.epsilon.items():
-            if unit not in found or _claim_size(claim) > _claim_size(found[unit]):
-                found[unit] = claim
-    return found
+            if unit not in claims_by_unit or _claim_size(claim) > _claim_size(claims_by_unit[unit]):
+                claims_by_unit[unit] = claim
+    return claims_by_unit
 
 
 def _claim_size(claim: ClaimedEpsilon) -> float:
@@ -216,18 +216,18 @@ def _counts_as_leak(finding: Finding, asked: Asked) -> bool:
 
 def _default_leaks(
     plan: CurvePlan,
-    found: Sequence[tuple[Point, RunFolder]],
+    point_runs: Sequence[tuple[Point, RunFolder]],
     audits: Sequence[Sequence[Finding]],
 ) -> tuple[str, ...] | None:
     """Return every LEAK that the runs' audits report, excluded or not, within any limit or not.
     Return None if some seed was not audited with every attack."""
-    asked = [(plan.audits[point.config.hash], folder) for point, folder in found]
+    asked = [(plan.audits[point.config.hash], folder) for point, folder in point_runs]
     if not all(
         own.has_default_attacks or is_audited(folder, own.default_attacks) for own, folder in asked
     ):
         return None
     seeds: dict[tuple[str, str], list[int]] = {}
-    for (point, _), findings in zip(found, audits, strict=True):
+    for (point, _), findings in zip(point_runs, audits, strict=True):
         for finding in findings:
             if finding.verdict is Verdict.LEAK:
                 by = seeds.setdefault((finding.attack, finding.adversary), [])
@@ -257,14 +257,14 @@ def _not_run(attack: str) -> Leak:
 def _pool_leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: float | None) -> Leak:
     """Return the pooled leak of one attack and adversary. Each field or place may have a finding of
     its own, so a seed may have several findings."""
-    found = [finding for _, finding in by_seed]
-    first, measured = found[0], len({seed for seed, _ in by_seed})
+    seed_findings = [finding for _, finding in by_seed]
+    first, measured = seed_findings[0], len({seed for seed, _ in by_seed})
     gains, values = (
-        [one for one in ones if one] for ones in zip(*_gain_figures(found), strict=True)
+        [one for one in ones if one] for ones in zip(*_gain_figures(seed_findings), strict=True)
     )
-    whole = len(gains) == len(values) == len(found) and all(f.prior for f in found)
-    verdict, because = pooled_verdict(found, smallest)
-    powerless = whole and not has_power(found)
+    whole = len(gains) == len(values) == len(seed_findings) and all(f.prior for f in seed_findings)
+    verdict, because = pooled_verdict(seed_findings, smallest)
+    powerless = whole and not has_power(seed_findings)
     if measured < seeds and verdict not in (Verdict.VIOLATION, Verdict.INCONCLUSIVE):
         verdict, because = Verdict.INCONCLUSIVE, f"measured in {measured} of {seeds} seeds"
     elif powerless and verdict in (Verdict.LEAK, Verdict.TRACE):
@@ -278,12 +278,12 @@ def _pool_leak(by_seed: Sequence[tuple[int, Finding]], seeds: int, smallest: flo
         because=because,
         sound=verdict is not Verdict.INCONCLUSIVE and not powerless,
         leaking=tuple(dict.fromkeys(s for s, f in by_seed if f.verdict is Verdict.LEAK)),
-        basis=_gain_basis(found) if whole else "",
+        basis=_gain_basis(seed_findings) if whole else "",
         value=over_seeds_and_targets(values) if whole else None,
-        prior=pooled_prior(found) if whole else None,
+        prior=pooled_prior(seed_findings) if whole else None,
         gain=over_seeds_and_targets(gains) if whole else None,
-        most_exposed=most_exposed(found),
-        null=_null_band([f.null for f in found]) if whole else None,
+        most_exposed=most_exposed(seed_findings),
+        null=_null_band([f.null for f in seed_findings]) if whole else None,
     )
 
 
@@ -371,7 +371,7 @@ def _scores_alone(
 ) -> tuple[float, ...]:
     """Return the scores of training alone, seed by seed, for seeds with exactly the same data as
     the setting."""
-    found: list[float] = []
+    scores_alone: list[float] = []
     levels = [o for o in plan.levels if (o.series, o.kind) == (setting.series, "alone")]
     pairs = [pair for o in levels for pair in zip(o.runs, setting.runs, strict=True)]
     for own, other in pairs:
@@ -379,8 +379,8 @@ def _scores_alone(
             summaries = [runs[p.config.hash].summary() for p in (own, other)]
             value = score_of(summaries[0], score)
             if value is not None and summaries[0].fingerprints == summaries[1].fingerprints:
-                found.append(value)
-    return tuple(found)
+                scores_alone.append(value)
+    return tuple(scores_alone)
 
 
 def _level_runs(level: Level, runs: dict[str, RunFolder]) -> tuple[RunRef, ...]:
@@ -399,12 +399,12 @@ def _mean_bytes(summaries: Sequence[Summary], way: str) -> int:
 
 
 def _run_seconds(plan: CurvePlan, runs: dict[str, RunFolder]) -> dict[str, float]:
-    found = {}
+    seconds_by_setting = {}
     for setting in plan.settings:
         own = [runs[p.config.hash].summary().seconds for p in setting.runs if p.config.hash in runs]
         if own:
-            found[setting.key] = round(statistics.fmean(own), 3)
-    return found
+            seconds_by_setting[setting.key] = round(statistics.fmean(own), 3)
+    return seconds_by_setting
 
 
 def _describe_hardware() -> dict[str, str]:

@@ -61,14 +61,14 @@ def draw_curve(
     tell(describe_work(plan, home, jobs, setups))
     outcome = carry_out(plan, home, jobs, display)
     asked = path.name if path.is_absolute() else path.as_posix()  # no machine's folders on a page
-    told = f"securefg curve {asked}"
-    data, timing = collect_curve(plan, home / "runs", outcome.failed, told)
+    command_text = f"securefg curve {asked}"
+    data, timing = collect_curve(plan, home / "runs", outcome.failed, command_text)
     tried: set[str] = set()
     while not outcome.interrupted and (due := _due_points(data, tried)):
         tried |= due
         later = audit_by_default(plan, due, home, jobs, display)
         outcome = replace(later, failed=(*outcome.failed, *later.failed))
-        data, timing = collect_curve(plan, home / "runs", outcome.failed, told)
+        data, timing = collect_curve(plan, home / "runs", outcome.failed, command_text)
     write_json(home / "data.json", data.model_dump(mode="json", by_alias=True))
     write_json(home / "timing.json", timing.model_dump(mode="json"))
     page = build_curve_page(data, timing, home / f"{curve.name}.html")

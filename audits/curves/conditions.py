@@ -189,11 +189,11 @@ def _check_score(point: CurvePoint, limits: Limits) -> Iterator[Condition]:
         return
     reached = point.accuracy or Interval(value=0.0, low=0.0, high=0.0)
     name = f"{point.score.capitalize()} of at least {percent(limits.accuracy)}"
-    found = f"{percent(reached.value)}, may be {percent(max(reached.low, 0.0))}"
+    score_text = f"{percent(reached.value)}, may be {percent(max(reached.low, 0.0))}"
     if reached.low >= limits.accuracy:
-        yield Condition("met", name, found)
+        yield Condition("met", name, score_text)
     else:
-        yield Condition("failed" if reached.high < limits.accuracy else "unknown", name, found)
+        yield Condition("failed" if reached.high < limits.accuracy else "unknown", name, score_text)
 
 
 def _check_seeds(point: CurvePoint) -> Condition:

@@ -43,20 +43,20 @@ def not_covered(point: CurvePoint) -> str:
 
 def list_doubts(data: CurveData, series: Series, point: CurvePoint) -> tuple[str, ...]:
     """Return the details of what is not known, a sentence each."""
-    found = [
+    doubts = [
         f"Excluded by the config, unless it leaks: {attack_words(name)} ({reason.rstrip('.')})."
         for name, reason in series.excluded.items()
     ]
-    found += _wide_score(point)
+    doubts += _wide_score(point)
     if point.not_asked:
         names = ", ".join(attack_words(name) for name in point.not_asked)
-        found.append(f"Attacks that fit these runs and were not asked for: {names}.")
+        doubts.append(f"Attacks that fit these runs and were not asked for: {names}.")
     unknown = [leak for leak in point.leaks if leak.verdict == "INCONCLUSIVE"]
     if unknown:
-        found.append(f"{capitalise_words(describe_unsure(unknown))}.")
+        doubts.append(f"{capitalise_words(describe_unsure(unknown))}.")
     if point.epsilon is not None and not_covered(point):
-        found.append(f"No epsilon covers: {not_covered(point)}.")
-    return (*found, *_doubt_choice(data, series))
+        doubts.append(f"No epsilon covers: {not_covered(point)}.")
+    return (*doubts, *_doubt_choice(data, series))
 
 
 def _wide_score(point: CurvePoint) -> list[str]:

@@ -41,11 +41,13 @@ def warn_of_red(plan: CurvePlan, setups: Mapping[str, Setup]) -> Iterator[str]:
             yield f"{series}: found no `alone`; a recommendation compares with training alone"
 
 
-def _explain_epsilons(plan: CurvePlan, own: list[Setting], setups: Mapping[str, Setup]) -> str:
+def _explain_epsilons(
+    plan: CurvePlan, series_settings: list[Setting], setups: Mapping[str, Setup]
+) -> str:
     limits = plan.curve.limits
     if limits.epsilon is None:
         return ""
-    promised = [s for s in own if s.epsilon is not None]
+    promised = [s for s in series_settings if s.epsilon is not None]
     if not promised:
         return f"no setting promises an epsilon; limits.epsilon asks for {limits.epsilon:g}"
     known = [

@@ -65,11 +65,11 @@ def _by_attack(data: CurveData, series: Series) -> Iterator[Found]:
         ]
 
 
-def _attack_panel(data: CurveData, series: Series, marks: Marks, found: Found) -> Figure:
-    first = found[0][1]
+def _attack_panel(data: CurveData, series: Series, marks: Marks, point_leaks: Found) -> Figure:
+    first = point_leaks[0][1]
     title = f"{attack_words(first.attack)}, by {adversary_words(first.adversary)}"
     title = capitalise_words(title)
-    known = [(point, leak) for point, leak in found if leak.gain is not None]
+    known = [(point, leak) for point, leak in point_leaks if leak.gain is not None]
     leaks = {point.key: leak for point, leak in known}
     points = [point for point, _ in known]
     said = " ".join(f"{setting_words(point)}: {gain_words(leak)}." for point, leak in known)
@@ -85,9 +85,9 @@ def _attack_panel(data: CurveData, series: Series, marks: Marks, found: Found) -
     )
     return Figure(
         title,
-        _leak_caption(first, len(found) - len(known), len(found)),
+        _leak_caption(first, len(point_leaks) - len(known), len(point_leaks)),
         draw_plot(plot, height=HEIGHT),
-        table=_leak_table(found),
+        table=_leak_table(point_leaks),
         file=f"{series.name} {title}",
     )
 
@@ -124,7 +124,7 @@ def _leak_caption(leak: Leak, unknown: int, all_: int) -> str:
     return f"{capitalise_words(leak.metric)}, per {leak.unit or 'run'}.{lost}"
 
 
-def _leak_table(found: Found) -> Table:
+def _leak_table(point_leaks: Found) -> Table:
     rows = tuple(
         (
             Cell(defence_words(point.defence), point.defence),
@@ -133,7 +133,7 @@ def _leak_table(found: Found) -> Table:
             Cell(VERDICT_WORDS.get(leak.verdict, leak.verdict), leak.verdict, number=False),
             run_cell(point.runs),
         )
-        for point, leak in found
+        for point, leak in point_leaks
     )
     figures = ("reached", "prior", "gain", "low", "high", "most exposed", "basis")
     return Table(("setting", "epsilon", *figures, "verdict", "runs"), rows)

@@ -94,22 +94,22 @@ def plan_curve(curve: CurveConfig, path: Path) -> CurvePlan:
         series = sweep.label or f"{base.method.name} on {base.data.name}"
         if any(series == other.series for other in settings):
             raise ConfigError(f"{path}: two sweeps are called {series!r}; give each a label")
-        own = [
+        sweep_settings = [
             _make_setting(curve, base, series, defence, epsilon)
             for defence in sweep.defences
             for epsilon in _epsilon_strengths(path, defence)
         ]
-        keys = [setting.key for setting in own]
+        keys = [setting.key for setting in sweep_settings]
         for key in {key for key in keys if keys.count(key) > 1}:
             raise ConfigError(f"{path}: two settings are called {key!r}; sweep each with a label")
-        for point in (point for setting in own for point in setting.runs):
+        for point in (point for setting in sweep_settings for point in setting.runs):
             plan = _audit_plan(curve, sweep, point.config)
             if audits.setdefault(point.config.hash, plan) != plan:
                 raise ConfigError(
                     f"{path}: {point.key} is run by two sweeps that ask for other attacks, or "
                     "judge by other audit settings; ask both for the same"
                 )
-        settings += own
+        settings += sweep_settings
         excluded[series] = {get_attack(name).name: why for name, why in sweep.exclude.items()}
         levels += [
             _make_level(curve, series, kind, run_config(level.config, path, level.set))

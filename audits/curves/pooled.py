@@ -37,26 +37,26 @@ def over_seeds_and_targets(figures: Sequence[Interval]) -> Interval:
     )
 
 
-def pooled_verdict(found: Sequence[Finding], smallest: float | None) -> tuple[Verdict, str]:
+def pooled_verdict(seed_findings: Sequence[Finding], smallest: float | None) -> tuple[Verdict, str]:
     """Return one verdict for all seeds, and why.
 
     smallest  the smallest gain that matters, or None for the default of the metric
     """
-    if len(found) == 1:
-        return found[0].verdict, found[0].because
-    for finding in found:
+    if len(seed_findings) == 1:
+        return seed_findings[0].verdict, seed_findings[0].because
+    for finding in seed_findings:
         if finding.verdict is Verdict.VIOLATION:
             return finding.verdict, finding.because
-    gains = [finding.gain for finding in found if finding.gain is not None]
-    if len(gains) < len(found):
-        return _without_gains(found)
-    gain, least = over_seeds_and_targets(gains), smallest_gain(found[0].metric, smallest)
-    if all(finding.basis != "measured" for finding in found):
-        form = ClosedForm(gain, most_exposed(found) or gain.high, found[0].basis)
+    gains = [finding.gain for finding in seed_findings if finding.gain is not None]
+    if len(gains) < len(seed_findings):
+        return _without_gains(seed_findings)
+    gain, least = over_seeds_and_targets(gains), smallest_gain(seed_findings[0].metric, smallest)
+    if all(finding.basis != "measured" for finding in seed_findings):
+        form = ClosedForm(gain, most_exposed(seed_findings) or gain.high, seed_findings[0].basis)
         verdict, why = judge_computed(form, least)
     else:
-        verdict, why = judge_gain(_pool_evidence(found, gain, least))
-    return verdict, f"over {len(found)} seeds: {why}"
+        verdict, why = judge_gain(_pool_evidence(seed_findings, gain, least))
+    return verdict, f"over {len(seed_findings)} seeds: {why}"
 
 
 def most_exposed(found: Sequence[Finding]) -> float | None:
@@ -71,46 +71,46 @@ def pooled_control(found: Sequence[Finding]) -> Interval | None:
     return over_seeds_and_targets(controls) if len(controls) == len(found) else None
 
 
-def has_power(found: Sequence[Finding]) -> bool:
+def has_power(seed_findings: Sequence[Finding]) -> bool:
     """Return whether the attack reaches its floor with the defence off, over the seeds: a small
     gain of an attack that never works says little. A run without a defence is its own control."""
-    if all(finding.basis != "measured" for finding in found):
+    if all(finding.basis != "measured" for finding in seed_findings):
         return True
-    floors = [finding.floor for finding in found if finding.floor is not None]
-    gains = [finding.gain for finding in found if finding.gain is not None]
-    power = pooled_control(found) or (over_seeds_and_targets(gains) if gains else None)
+    floors = [finding.floor for finding in seed_findings if finding.floor is not None]
+    gains = [finding.gain for finding in seed_findings if finding.gain is not None]
+    power = pooled_control(seed_findings) or (over_seeds_and_targets(gains) if gains else None)
     if power is None or not floors:
         return True
     return power.low > 0 and power.value >= max(floors)
 
 
-def _pool_evidence(found: Sequence[Finding], gain: Interval, smallest: float) -> Evidence:
-    values = [finding.value for finding in found if finding.value is not None]
-    tails = [f.details["tail_chance"] for f in found if "tail_chance" in f.details]
-    failed = [f.because for f in found if f.details.get("null_failed")]
-    left = {str(f.because) for f in found if f.details.get("noise_left")}
+def _pool_evidence(seed_findings: Sequence[Finding], gain: Interval, smallest: float) -> Evidence:
+    values = [finding.value for finding in seed_findings if finding.value is not None]
+    tails = [f.details["tail_chance"] for f in seed_findings if "tail_chance" in f.details]
+    failed = [f.because for f in seed_findings if f.details.get("null_failed")]
+    left = {str(f.because) for f in seed_findings if f.details.get("noise_left")}
     return Evidence(
         value=over_seeds_and_targets(values) if values else gain,
         gain=gain,
-        null_at_chance=all(finding.null_at_chance is not False for finding in found),
-        control=pooled_control(found),
+        null_at_chance=all(finding.null_at_chance is not False for finding in seed_findings),
+        control=pooled_control(seed_findings),
         own=False,
-        floor=max((finding.floor or 0.0) for finding in found),
+        floor=max((finding.floor or 0.0) for finding in seed_findings),
         smallest=smallest,
         noise_left=tuple(sorted(left)),
         null_failed="; ".join(dict.fromkeys(failed)),
-        tail=min(1.0, len(found) * min(tails)) if tails else None,
+        tail=min(1.0, len(seed_findings) * min(tails)) if tails else None,
     )
 
 
-def _without_gains(found: Sequence[Finding]) -> tuple[Verdict, str]:
+def _without_gains(seed_findings: Sequence[Finding]) -> tuple[Verdict, str]:
     """Return the worst verdict of the seeds, for checks without a gain. Unknown in one seed is
     unknown."""
     for verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.TRACE):
-        for finding in found:
+        for finding in seed_findings:
             if finding.verdict is verdict:
                 return verdict, finding.because
-    return found[0].verdict, found[0].because
+    return seed_findings[0].verdict, seed_findings[0].because
 
 
 def pooled_prior(found: Sequence[Finding]) -> float:

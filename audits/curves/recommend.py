@@ -49,8 +49,8 @@ def choose_point(
 ) -> Choice:
     """Return the best point without an objection or, if there is none, what the nearest point
     lacks."""
-    own = [p for p in points if p.series == series.name and p.accuracy is not None]
-    if not own:
+    series_points = [p for p in points if p.series == series.name and p.accuracy is not None]
+    if not series_points:
         again = f"`{command}` runs what is missing"
         return Choice(
             series=series.name,
@@ -58,23 +58,23 @@ def choose_point(
             words=f"no setting was run to its end; {again}",
             missing=(again,),
         )
-    fitting = [p for p in own if not list_objections(p, limits)]
+    fitting = [p for p in series_points if not list_objections(p, limits)]
     if fitting:
         best = max(fitting, key=reached_score)
         words = f"{point_name(best)}: {_score_words(best)}, attacked by {_attacker_words(best)}"
         return Choice(series=series.name, point=best.key, words=words, concluded=True)
     absent = _not_run(series, points, command)
-    against = "" if absent else reason_against(own, limits)
+    against = "" if absent else reason_against(series_points, limits)
     if against:
         words = f"no setting is recommended: {against}"
         return Choice(series=series.name, point=None, words=words, concluded=True)
-    nearest = nearest_point(own, limits)
+    nearest = nearest_point(series_points, limits)
     near = "; ".join(list_objections(nearest, limits)[:3])
     return Choice(
         series=series.name,
         point=None,
         words=f"no setting is recommended; {point_name(nearest)} comes nearest: {near}",
-        missing=(*absent, *missing_measurements(own, limits, command)),
+        missing=(*absent, *missing_measurements(series_points, limits, command)),
     )
 
 
@@ -105,22 +105,22 @@ def _distance_from_limits(point: CurvePoint, limits: Limits) -> tuple[float, int
 
 def list_objections(point: CurvePoint, limits: Limits) -> list[str]:
     """Return why a point is not recommended. Its worth comes before its leaks."""
-    found = [*point.violations, *_worth_objections(point)]
+    objections = [*point.violations, *_worth_objections(point)]
     if len(point.accuracies) < LEAST_SEEDS:
-        found.append(f"{_seed_words(point)} of at least {LEAST_SEEDS}")
+        objections.append(f"{_seed_words(point)} of at least {LEAST_SEEDS}")
     if len(point.made_by) != 1:
-        found.append(f"runs and audits of different versions ({', '.join(point.made_by)})")
+        objections.append(f"runs and audits of different versions ({', '.join(point.made_by)})")
     if all(leak.gain is None for leak in point.leaks):
-        found.append("no attack was run")
-    found += claim_objection(point)
-    found += epsilon_objection(point, limits)
+        objections.append("no attack was run")
+    objections += claim_objection(point)
+    objections += epsilon_objection(point, limits)
     if limits.accuracy is not None and _least_accuracy(point) < limits.accuracy:
-        found.append(
+        objections.append(
             f"{point.score} is {reached_score(point):.3f}, and may be {_least_accuracy(point):.3f}"
         )
     for leak in point.leaks:
-        found += _leak_objection(leak, limits)
-    return found + (_default_audit_objection(point) if limits.any else [])
+        objections += _leak_objection(leak, limits)
+    return objections + (_default_audit_objection(point) if limits.any else [])
 
 
 def _default_audit_objection(point: CurvePoint) -> list[str]:
@@ -196,48 +196,52 @@ def _worth_objections(point: CurvePoint) -> list[str]:
         "the majority class": point.no_skill,
         "training alone": point.alone_accuracies,
     }
-    found = []
+    objections = []
     for name, level in levels.items():
         if len(level) < len(point.accuracies) or not level:
-            found.append(f"{name} was not measured in every seed on the same data")
+            objections.append(f"{name} was not measured in every seed on the same data")
             continue
         gain = paired_difference(point.accuracies, level)
         if gain.low <= 0:
-            found.append(
+            objections.append(
                 f"{point.score} is not above {name} by more than the interval "
                 f"({gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f})"
             )
-    return found
+    return objections
 
 
-def missing_measurements(own: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
+def missing_measurements(points: Sequence[CurvePoint], limits: Limits, command: str) -> list[str]:
     """Return which measurements are missing, and the command that makes them. Settings that lack a
     promise are named only if no setting has one."""
-    found = []
-    seeds = min(len(point.accuracies) for point in own)
+    missing_texts = []
+    seeds = min(len(point.accuracies) for point in points)
     if seeds < LEAST_SEEDS:
-        found.append(f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`")
-    if not all(point.alone_accuracies for point in own):
-        found.append(f"training alone: add `alone:` to the sweep, then `{command}`")
-    elif any(len(point.alone_accuracies) < len(point.accuracies) for point in own):
-        found.append(f"training alone in every seed, on the same data: `{command}`")
-    if any(len(point.made_by) > 1 for point in own):
-        found.append(f"runs and audits of one version: `{command} --root` with another folder")
-    if all(leak.gain is None for point in own for leak in point.leaks):
-        found.append(f"an attack: remove `attacks:` from the sweep, then `{command}`")
-    promised = [point for point in own if not epsilon_objection(point, limits)] or list(own)
+        missing_texts.append(
+            f"{LEAST_SEEDS} seeds, found {seeds}: `{command} --seeds {LEAST_SEEDS}`"
+        )
+    if not all(point.alone_accuracies for point in points):
+        missing_texts.append(f"training alone: add `alone:` to the sweep, then `{command}`")
+    elif any(len(point.alone_accuracies) < len(point.accuracies) for point in points):
+        missing_texts.append(f"training alone in every seed, on the same data: `{command}`")
+    if any(len(point.made_by) > 1 for point in points):
+        missing_texts.append(
+            f"runs and audits of one version: `{command} --root` with another folder"
+        )
+    if all(leak.gain is None for point in points for leak in point.leaks):
+        missing_texts.append(f"an attack: remove `attacks:` from the sweep, then `{command}`")
+    promised = [point for point in points if not epsilon_objection(point, limits)] or list(points)
     unknown: dict[str, tuple[CurvePoint, Leak]] = {}
     for point in sorted(promised, key=lambda p: _distance_from_limits(p, limits)):
         for leak in filter(is_unsound, point.leaks):
             unknown.setdefault(leak.attack, (point, leak))
     for name in sorted(unknown.keys() - COVERAGE):
-        found.append(_repeat_command(*unknown[name]))
+        missing_texts.append(_repeat_command(*unknown[name]))
     if unknown.keys() & COVERAGE:
-        found.append(
+        missing_texts.append(
             "an attack on what none reads yet: `securefg list attacks`, or one of your own "
             f"(`--attack MODULE`), then `{command}`"
         )
-    return found
+    return missing_texts
 
 
 def _repeat_command(point: CurvePoint, leak: Leak) -> str:
@@ -279,11 +283,11 @@ WORTH = 0.01
 """A common model that is less than a point better than training alone is not worth its risk."""
 
 
-def reason_against(own: Sequence[CurvePoint], limits: Limits) -> str:
+def reason_against(points: Sequence[CurvePoint], limits: Limits) -> str:
     """Return why no setting can be recommended, or an empty text if a setting still could be."""
-    promised = [point for point in own if not epsilon_objection(point, limits)]
+    promised = [point for point in points if not epsilon_objection(point, limits)]
     if not promised:
-        return "; ".join(filter(None, (_no_promise(own, limits), _strongest_attack(own))))
+        return "; ".join(filter(None, (_no_promise(points, limits), _strongest_attack(points))))
     reasons = {point.key: list(_list_refutations(point, limits)) for point in promised}
     if not all(reasons.values()):
         return ""
@@ -330,15 +334,15 @@ def _worthless_reason(point: CurvePoint) -> str:
     return ""
 
 
-def _no_promise(own: Sequence[CurvePoint], limits: Limits) -> str:
-    found = [
+def _no_promise(points: Sequence[CurvePoint], limits: Limits) -> str:
+    promised_points = [
         (epsilon, point)
-        for point in own
+        for point in points
         if (epsilon := _promised_epsilon(point, limits)) is not None
     ]
-    if not found:
-        return next(text for point in own for text in epsilon_objection(point, limits))
-    least, point = min(found, key=lambda one: one[0])
+    if not promised_points:
+        return next(text for point in points for text in epsilon_objection(point, limits))
+    least, point = min(promised_points, key=lambda one: one[0])
     unit = limits.unit or point.unit
     return (
         f"no setting promises an epsilon of at most {limits.epsilon:g}: the smallest is "
@@ -346,14 +350,14 @@ def _no_promise(own: Sequence[CurvePoint], limits: Limits) -> str:
     )
 
 
-def _strongest_attack(own: Sequence[CurvePoint]) -> str:
+def _strongest_attack(points: Sequence[CurvePoint]) -> str:
     """Return the attack that gains most at the setting where attacks gain least."""
-    if not all(point.leaks for point in own):
+    if not all(point.leaks for point in points):
         return ""
-    least = min((max(point.leaks, key=certain_gain) for point in own), key=certain_gain)
+    least = min((max(point.leaks, key=certain_gain) for point in points), key=certain_gain)
     if certain_gain(least) <= 0:
         return ""
-    if len(own) > 1:
+    if len(points) > 1:
         return f"an attack gains at least {certain_gain(least):+.3f} at every setting"
     return f"{least.attack} by {least.adversary} gains at least {certain_gain(least):+.3f}"
 

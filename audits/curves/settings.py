@@ -188,10 +188,10 @@ def defended_config(
 def _require_the_defence(config: RunConfig, defence: Defence) -> None:
     """Raise ConfigError if a point does not have the defence that it is called by."""
     wanted = (defence.name if defence.is_noisy else NO_DEFENCE, defence.has_masks)
-    found = (config.privacy.mechanism, config.privacy.secure_aggregation is not None)
-    if found != wanted:
-        masks = "masks" if found[1] else "no masks"
+    actual_defence = (config.privacy.mechanism, config.privacy.secure_aggregation is not None)
+    if actual_defence != wanted:
+        masks = "masks" if actual_defence[1] else "no masks"
         raise ConfigError(
-            f"defences: {defence.name!r} has the mechanism {found[0]} and {masks} by its "
+            f"defences: {defence.name!r} has the mechanism {actual_defence[0]} and {masks} by its "
             "`privacy` or `set`"
         )

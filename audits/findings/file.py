@@ -206,13 +206,17 @@ class FindingsFile:
     def _note_history(self, next: str) -> None:
         """Note the findings in the history before they are written, so that a failed write is known
         too."""
-        found = tuple(
+        noted_findings = tuple(
             f.model_copy(update={"details": {}, "groups": ()})
             for f in self.findings
             if _was_found(f)
         )
         files = self._entry.files
-        now = {"files": {**files, FINDINGS: next}, "before": files[FINDINGS], "found": found}
+        now = {
+            "files": {**files, FINDINGS: next},
+            "before": files[FINDINGS],
+            "found": noted_findings,
+        }
         self._entry = self._entry.model_copy(update=now)
         write_history(self._folder.parent, (*self._past, self._entry))
 

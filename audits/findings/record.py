@@ -137,12 +137,12 @@ class Finding(Settings):
     def provenance(self) -> str:
         """Return the terms of the finding, and what was said on other terms. The text is empty if
         it was asked once, by default."""
-        said = [f"audited with {self.terms}"] if self.terms else []
+        term_texts = [f"audited with {self.terms}"] if self.terms else []
         if self.milder:
             more = f", … ({len(self.milder)} in all)" if len(self.milder) > MOST_SAID else ""
             milder = ", ".join(self.milder[-MOST_SAID:]) + more
-            said.append(f"the worst of {len(self.milder) + 1} audits; milder: {milder}")
-        return "; ".join(said)
+            term_texts.append(f"the worst of {len(self.milder) + 1} audits; milder: {milder}")
+        return "; ".join(term_texts)
 
 
 NEWER = frozenset({"cells", "exposes", "stopped_by", "unmet"})

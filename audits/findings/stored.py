@@ -52,7 +52,7 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
                 f"{path}: findings about another run, or about another record of this one; "
                 "`securefg audit` without --only makes them anew"
             )
-        found = [
+        stored_findings = [
             Finding.model_validate({"terms": NOT_RECORDED, **entry}) for entry in tree["findings"]
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -60,7 +60,7 @@ def read_findings(path: Path, record: str | None = None) -> list[Finding]:
         raise RunFolderError(f"{path}: no findings can be read here: {why}") from error
     history = read_history(folder)
     _require_written(path, content, last_audit(history, about), tree)
-    return [*found, *missing_findings(history, about)]
+    return [*stored_findings, *missing_findings(history, about)]
 
 
 def ended_audits(path: Path) -> list[EndedAudit]:
@@ -94,15 +94,19 @@ def _require_written(path: Path, content: bytes, by: Entry | None, tree: Any) ->
 def _changed_words(by: Entry, found: Sequence[Finding]) -> str:
     """Return which of the noted findings are not as they were, in words."""
     here = {(f.attack, f.adversary, f.metric): f for f in found}
-    said = []
+    change_texts = []
     for noted in by.found:
         now = here.get((noted.attack, noted.adversary, noted.metric))
         if now is None:
-            said.append(f"{noted.attack} ({noted.adversary}) was {noted.verdict} and is gone")
+            change_texts.append(
+                f"{noted.attack} ({noted.adversary}) was {noted.verdict} and is gone"
+            )
         elif (now.verdict, now.gain) != (noted.verdict, noted.gain):
             is_now = f"is {now.verdict}" if now.verdict != noted.verdict else "has other figures"
-            said.append(f"{noted.attack} ({noted.adversary}) was {noted.verdict} and {is_now}")
-    return ", ".join(said[:3]) or "not in a verdict that was noted"
+            change_texts.append(
+                f"{noted.attack} ({noted.adversary}) was {noted.verdict} and {is_now}"
+            )
+    return ", ".join(change_texts[:3]) or "not in a verdict that was noted"
 
 
 def missing_findings(

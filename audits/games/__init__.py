@@ -53,6 +53,11 @@ def has_closed_form(question: type[Question]) -> bool:
     return load_game(question).closed_form
 
 
+def is_of_recordings(question: type[Question]) -> bool:
+    """Return whether the targets are drawn from recordings of other frameworks alone."""
+    return get_type_hints(load_game(question).make).get("truth") is ForeignTruth
+
+
 def make_game(
     question: type[Question],
     truth: Truth | ForeignTruth,
@@ -63,6 +68,8 @@ def make_game(
     make = load_game(question).make
     if isinstance(truth, ForeignTruth) and get_type_hints(make).get("truth") is Truth:
         raise NotAsked("its targets are drawn from a graph, which another framework's run has not")
+    if isinstance(truth, Truth) and is_of_recordings(question):
+        raise NotAsked("its targets are drawn from a recording of another framework")
     game = make(truth, adversary, rng)
     if not isinstance(game, Game):
         raise ConfigError(

@@ -41,12 +41,12 @@ def labelled_nodes(truth: Truth, adversary: Adversary, rng: np.random.Generator)
         )
     sides = [rng.permutation(nodes[side])[:count] for side in (train, ~train)]
     order = rng.permutation(2 * count)
-    so = np.repeat(np.array([1, 0], np.int64), count)
+    is_trained = np.repeat(np.array([1, 0], np.int64), count)
     return BinaryGame(
         question=LabelledNodes(ids=np.concatenate(sides)[order], client=client),
         metric="AUC over a client's labelled and other nodes",
         unit="label of a node",
-        truth=so[order],
+        truth=is_trained[order],
     )
 
 

@@ -94,22 +94,22 @@ def candidate_percentiles(guess: Array, truth: NDArray[np.int64]) -> Array:
     return found
 
 
-def neighbours_say(rows: Array, told: Kriged, candidates: Array) -> Array:
+def neighbours_say(rows: Array, kriged_rows: Kriged, candidates: Array) -> Array:
     """Return how well every candidate fits to what is told of a target, as a log likelihood ratio.
 
     Fits are ranked, and ranks are normal scores times the separation d' = sqrt(2) ndtri(AUC) that
     known rows show among themselves: the ratio of two normals that far apart.
     """
     mean = rows.mean(0)
-    spread = np.square(rows - told.known).mean(0) + UNSEEN * np.abs(rows).max() ** 2
+    spread = np.square(rows - kriged_rows.known).mean(0) + UNSEEN * np.abs(rows).max() ** 2
 
     def fits(guess: Array, of: Array) -> Array:
         found: Array = ((guess - mean) / spread) @ (of - mean).T
         return found
 
-    shown = candidate_percentiles(fits(told.known, rows), np.arange(len(rows))).mean()
+    shown = candidate_percentiles(fits(kriged_rows.known, rows), np.arange(len(rows))).mean()
     apart = math.sqrt(2) * float(ndtri(np.clip(shown, 0.5, 1 - 1 / len(rows))))
-    ranks = row_ranks(fits(told.wanted, candidates))
+    ranks = row_ranks(fits(kriged_rows.wanted, candidates))
     weighed: Array = apart * ndtri((ranks - 0.5) / len(candidates))
     return weighed
 
@@ -178,25 +178,25 @@ def listed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     if features.ndim != 2:
         raise CannotAttack("nodes hold several samples each")
     held = truth.held_nodes
-    ids, so, near = [], [], []
+    ids, is_inside, near = [], [], []
     for client in chosen:
         shard = truth.experiment.shards[client]
         own = shard.node_ids.numpy()
         others = rng.permutation(numbers_except(held, own))[: DECOYS * len(own)]
         ids.append(client * size + np.concatenate([own, others]))
-        so.append(np.arange(len(own) + len(others)) < len(own))
+        is_inside.append(np.arange(len(own) + len(others)) < len(own))
         near.append(np.concatenate([near_labels(shard.graph), np.zeros(len(others), bool)]))
-    if all(side.all() for side in so):
+    if all(side.all() for side in is_inside):
         raise CannotAttack("the small clients hold every node: no other record is left to compare")
     order = rng.permutation(sum(map(len, ids)))
-    found = np.concatenate(ids)[order]
+    record_ids = np.concatenate(ids)[order]
     holders = np.bincount(truth.experiment.partition.nodes.numpy(), minlength=size)
     return RecordGame(
-        question=ListedRecords(ids=found, known_ids=np.arange(size), known=features),
+        question=ListedRecords(ids=record_ids, known_ids=np.arange(size), known=features),
         metric="AUC over records of a client's graph and others",
         unit="record",
-        truth=np.concatenate(so)[order].astype(np.int64),
-        prior_scores=holders[found % size].astype(np.float64),
+        truth=np.concatenate(is_inside)[order].astype(np.int64),
+        prior_scores=holders[record_ids % size].astype(np.float64),
         reached=np.concatenate(near)[order],
     )
 

@@ -57,12 +57,17 @@ def remaining_client(truth: Truth, adversary: Adversary, rng: np.random.Generato
     if truth.config.training.participation < 1:
         raise CannotAttack("not all clients take part in a round: whose mean it is, is not known")
     chosen = rng.permutation(len(public_nodes(truth)))[:MANY_ROWS]
-    own = torch.stack([_first_upload(truth, k) for k in sorted(adversary.clients)])
+    colluder_rows = torch.stack([_first_upload(truth, k) for k in sorted(adversary.clients)])
     dim = public_rows(truth).columns
-    turned = torch.stack([rotate_rows(x, find_rotation(x[:, :dim], own[0][:, :dim])) for x in own])
+    turned = torch.stack(
+        [
+            rotate_rows(x, find_rotation(x[:, :dim], colluder_rows[0][:, :dim]))
+            for x in colluder_rows
+        ]
+    )
     rows = _first_upload(truth, client)[:, :dim]
     return RowsGame(
-        question=RemainingClient(ids=chosen, client=client, own_uploads=own.numpy()),
+        question=RemainingClient(ids=chosen, client=client, own_uploads=colluder_rows.numpy()),
         metric="cosine of a row less the mean row, up to a rotation",
         unit="client",
         truth=rows.double().numpy()[chosen],
@@ -121,13 +126,15 @@ def colluded_samples(truth: Truth, adversary: Adversary, rng: np.random.Generato
     edges = known_edges(truth, adversary)
     if public.trainers is None or edges is None:
         raise CannotAttack("nobody knows who trains and what the graph of the whole is")
-    told = np.intersect1d(colluders, public.trainers.numpy())
-    if not len(told):
+    labelled_colluders = np.intersect1d(colluders, public.trainers.numpy())
+    if not len(labelled_colluders):
         raise CannotAttack("no colluder has a label: sums of Jacobians go to these alone")
     told_by = [m for m in truth.spoken.sent.values() if m.fits(GraphSums(of=Jacobian()))]
     if not told_by or not isinstance(told_by[0], GraphSums) or told_by[0].by is None:
         raise CannotAttack("clients are sent no sums over the graph")
-    weight = operator_matrix(told_by[0].by, torch.from_numpy(edges), public.num_nodes)[told].max(0)
+    weight = operator_matrix(told_by[0].by, torch.from_numpy(edges), public.num_nodes)[
+        labelled_colluders
+    ].max(0)
     weight[colluders] = 0
     weight[np.abs(samples).sum((1, 2)) == 0] = 0
     heaviest = np.argsort(-weight, kind="stable")[:MANY_TARGETS]

@@ -50,11 +50,15 @@ class FeatureGame(OutcomeGame):
         """Return the share of rows that were recovered in all their entries, and of words the mean
         average precision."""
         size = np.abs(self.truth).max(1, keepdims=True)
-        found = {"exact_rows": float((np.abs(guess - self.truth) < 1e-3 * size).all(1).mean())}
+        extra_metrics = {
+            "exact_rows": float((np.abs(guess - self.truth) < 1e-3 * size).all(1).mean())
+        }
         if self.outcome is words_ranked:
-            found["average_precision"] = mean_precision(guess, self.truth)
-            found["average_precision_of_prior"] = mean_precision(self.prior_guess, self.truth)
-        return found
+            extra_metrics["average_precision"] = mean_precision(guess, self.truth)
+            extra_metrics["average_precision_of_prior"] = mean_precision(
+                self.prior_guess, self.truth
+            )
+        return extra_metrics
 
 
 def mean_precision(guess: Array, truth: NDArray[np.float32]) -> float:
@@ -121,11 +125,11 @@ def has_public_rows(truth: Truth | ForeignTruth) -> bool:
 def places_of_rows(truth: Truth) -> NDArray[np.int64]:
     """Return for every node the name by which an attack finds its row: its id, or its place among
     the public nodes."""
-    found = np.arange(truth.graph.num_nodes)
+    row_places = np.arange(truth.graph.num_nodes)
     if has_public_rows(truth):
         nodes = public_nodes(truth).numpy()
-        found[nodes] = np.arange(len(nodes))
-    return found
+        row_places[nodes] = np.arange(len(nodes))
+    return row_places
 
 
 def words_ranked(ranks: Array, truth: NDArray[np.float32]) -> Array:

@@ -72,13 +72,13 @@ def walk_kernel(nodes: Ids, edges: Ids, num_nodes: int) -> Array:
     place[around] = np.arange(len(around))
     inside = place[edges]
     step = _normalised_matrix(inside[:, (inside >= 0).all(0)], len(around))
-    own, walks = place[nodes], np.eye(len(around))[place[nodes]]
-    found = walks[:, own].copy()
+    node_places, walks = place[nodes], np.eye(len(around))[place[nodes]]
+    node_kernel = walks[:, node_places].copy()
     for power in range(1, STEPS + 1):
         walks = (step @ walks.T).T
-        found += DECAY**power * walks[:, own]
-    spread = np.sqrt(np.diag(found))
-    scaled: Array = found / spread[:, None] / spread
+        node_kernel += DECAY**power * walks[:, node_places]
+    spread = np.sqrt(np.diag(node_kernel))
+    scaled: Array = node_kernel / spread[:, None] / spread
     return scaled
 
 

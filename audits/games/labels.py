@@ -107,13 +107,13 @@ def _right_share(right: NDArray[np.bool_]) -> Interval:
     return Interval(value=found.value, low=found.low, high=found.high)
 
 
-def _share_difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
+def _share_difference(first_hits: NDArray[np.bool_], other: NDArray[np.bool_]) -> Interval:
     """Return the difference of two shares with the interval of Newcombe 1998, method 10, over exact
     ends.
 
     Five labels that a guess has right by chance are then no gain.
     """
-    ends = [metrics.clopper_pearson(int(x.sum()), len(x)) for x in (one, other)]
+    ends = [metrics.clopper_pearson(int(x.sum()), len(x)) for x in (first_hits, other)]
     first, second = ends
     value = first.value - second.value
     below = math.hypot(first.value - first.low, second.high - second.value)
@@ -222,19 +222,19 @@ def class_ratios(
     free = rng.permutation(shares.shape[1])[:-1]
     ids = clients[chosen][:, None] * shares.shape[1] + free
     order = rng.permutation(ids.size)
-    so = above[:, free].astype(np.int64).ravel()[order]
+    is_above = above[:, free].astype(np.int64).ravel()[order]
     rates = np.broadcast_to(above[:, free].mean(0), (len(chosen), len(free))).ravel()[order]
-    if min(so.sum(), len(so) - so.sum()) < LEAST_OF_EACH:
+    if min(is_above.sum(), len(is_above) - is_above.sum()) < LEAST_OF_EACH:
         raise CannotAttack(
-            f"{so.sum()} of {len(so)} shares are above the median; at least {LEAST_OF_EACH} are "
-            "needed above it, and as many not"
+            f"{is_above.sum()} of {len(is_above)} shares are above the median; at least "
+            f"{LEAST_OF_EACH} are needed above it, and as many not"
         )
     return BinaryGame(
         question=ClassRatios(ids=ids.ravel()[order]),
         metric="AUC over clients and classes: more of the class than the median client",
         unit="client",
-        truth=so,
-        prior_scores=rates if area_under_curve(so, rates) > 0.5 else None,
+        truth=is_above,
+        prior_scores=rates if area_under_curve(is_above, rates) > 0.5 else None,
     )
 
 
@@ -262,13 +262,13 @@ def trained_classes(
     others = has.sum(0) - present
     order = rng.permutation(present.size)
     ids = clients[chosen][:, None] * shares.shape[1] + np.arange(shares.shape[1])
-    rates, so = others.ravel()[order].astype(np.float64), present.ravel()[order]
+    rates, is_present = others.ravel()[order].astype(np.float64), present.ravel()[order]
     return BinaryGame(
         question=TrainedClasses(ids=ids.ravel()[order]),
         metric="AUC over clients and classes: has a sample of the class",
         unit="client",
-        truth=so,
-        prior_scores=rates if area_under_curve(so, rates) > 0.5 else None,
+        truth=is_present,
+        prior_scores=rates if area_under_curve(is_present, rates) > 0.5 else None,
     )
 
 
@@ -288,9 +288,9 @@ def class_shares(
 
 def _trained_labels(truth: Truth) -> dict[int, NDArray[np.int64]]:
     """Return the training labels of every client that has any."""
-    found = {}
+    labels_by_client = {}
     for shard in truth.experiment.shards:
         labels = shard.graph.labels[shard.graph.split.train].flatten().numpy()
         if (labels >= 0).any():
-            found[shard.client] = labels[labels >= 0]
-    return found
+            labels_by_client[shard.client] = labels[labels >= 0]
+    return labels_by_client

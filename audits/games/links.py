@@ -33,7 +33,7 @@ def link_prior(
     truth: Truth,
     adversary: Adversary,
     pairs: NDArray[np.int64],
-    so: NDArray[np.int64],
+    is_linked: NDArray[np.int64],
     more: Sequence[Array] = (),
 ) -> Array | None:
     """Return the best scores of the pairs that are known without the run's uploads, or None for
@@ -49,8 +49,10 @@ def link_prior(
     candidates = [*more]
     if truth.answers is not None and adversary.kind != "wire":
         candidates += answers_alike(truth.answers.double().softmax(-1).numpy(), pairs)
-    best = max(candidates, key=lambda scores: metrics.area_under_curve(so, scores), default=None)
-    return best if best is not None and metrics.area_under_curve(so, best) > 0.5 else None
+    best = max(
+        candidates, key=lambda scores: metrics.area_under_curve(is_linked, scores), default=None
+    )
+    return best if best is not None and metrics.area_under_curve(is_linked, best) > 0.5 else None
 
 
 def answers_alike(answers: Array, pairs: NDArray[np.int64]) -> list[Array]:
@@ -90,19 +92,19 @@ def client_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     ends = shard.graph.edge_index.numpy()
     linked[ends[0], ends[1]] = linked[ends[1], ends[0]] = True
     first, second = np.triu_indices(count, 1)
-    so = linked[first, second]
-    if not so.any() or so.all():
+    is_linked = linked[first, second]
+    if not is_linked.any() or is_linked.all():
         raise CannotAttack(f"client {client} has no edge, or only edges")
-    others = rng.permutation(np.flatnonzero(~so))[: max(ALL_PAIRS - int(so.sum()), 1)]
-    order = rng.permutation(np.concatenate([np.flatnonzero(so), others]))
+    others = rng.permutation(np.flatnonzero(~is_linked))[: max(ALL_PAIRS - int(is_linked.sum()), 1)]
+    order = rng.permutation(np.concatenate([np.flatnonzero(is_linked), others]))
     ids = shard.node_ids.numpy()
     pairs = np.stack([ids[first[order]], ids[second[order]]], 1)
     return LinkGame(
         question=ClientLinks(ids=pairs, client=client),
         metric="AUC over pairs of one client's nodes",
         unit="edge",
-        truth=so[order].astype(np.int64),
-        prior_scores=link_prior(truth, adversary, pairs, so[order].astype(np.int64)),
+        truth=is_linked[order].astype(np.int64),
+        prior_scores=link_prior(truth, adversary, pairs, is_linked[order].astype(np.int64)),
     )
 
 
@@ -133,14 +135,14 @@ def others_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     if len(edges) < LEAST_EDGES:
         raise CannotAttack(f"{len(edges)} edges to others' nodes; {LEAST_EDGES} are needed")
     pairs = np.concatenate([edges, _without_edge(edges, others, truth.graph.num_nodes, rng)])
-    so = np.arange(len(pairs)) < len(edges)
+    is_linked = np.arange(len(pairs)) < len(edges)
     order = rng.permutation(len(pairs))
     return LinkGame(
         question=OthersLinks(ids=pairs[order]),
         metric="AUC over pairs of an own and another's node",
         unit="edge",
-        truth=so[order].astype(np.int64),
-        prior_scores=link_prior(truth, adversary, pairs[order], so[order].astype(np.int64)),
+        truth=is_linked[order].astype(np.int64),
+        prior_scores=link_prior(truth, adversary, pairs[order], is_linked[order].astype(np.int64)),
     )
 
 
@@ -183,7 +185,7 @@ def stolen_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     """
     shadow, target = _known_and_asked(truth, adversary, rng)
     taught, linked = draw_pairs(shadow, np.zeros(0, np.int64), rng)
-    pairs, so = draw_pairs(target, shadow.nodes, rng)
+    pairs, is_linked = draw_pairs(target, shadow.nodes, rng)
     return LinkGame(
         question=StolenLinks(
             ids=pairs,
@@ -194,8 +196,8 @@ def stolen_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
         ),
         metric="AUC over pairs of nodes that the adversary does not know",
         unit="edge",
-        truth=so,
-        prior_scores=link_prior(truth, adversary, pairs, so),
+        truth=is_linked,
+        prior_scores=link_prior(truth, adversary, pairs, is_linked),
     )
 
 
@@ -266,16 +268,18 @@ def shared_neighbour(truth: Truth, adversary: Adversary, rng: np.random.Generato
     them alone, the cosine of their features, both together, and what all link games know.
     """
     client = choose_victim(truth, adversary)
-    pairs, so = shared_pairs(truth.experiment.shards[client], rng)
+    pairs, is_shared = shared_pairs(truth.experiment.shards[client], rng)
     order = rng.permutation(len(pairs))
-    pairs, so = pairs[order], so[order]
+    pairs, is_shared = pairs[order], is_shared[order]
     known = public_nodes(truth).numpy()  # global ids, in the order of the rows
     return BinaryGame(
         question=SharedNeighbour(ids=pairs, client=client),
         metric="AUC over pairs of public nodes that are not linked",
         unit="private node with its edges",
-        truth=so,
-        prior_scores=link_prior(truth, adversary, known[pairs], so, public_only(truth, pairs)),
+        truth=is_shared,
+        prior_scores=link_prior(
+            truth, adversary, known[pairs], is_shared, public_only(truth, pairs)
+        ),
     )
 
 
@@ -321,11 +325,11 @@ def shared_pairs(
     shares = touches.T @ touches > 0
     first, second = np.triu_indices(count, 1)
     free = ~linked[first, second]
-    so = shares[first, second]
-    ones = choose_targets(np.flatnonzero(free & so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose_targets(np.flatnonzero(free & ~so), len(ones), rng, LEAST_SHARED)
+    is_shared = shares[first, second]
+    ones = choose_targets(np.flatnonzero(free & is_shared), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(free & ~is_shared), len(ones), rng, LEAST_SHARED)
     chosen = np.concatenate([ones, zeros])
-    return np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
+    return np.stack([first[chosen], second[chosen]], 1), is_shared[chosen].astype(np.int64)
 
 
 def require_few_public(count: int) -> None:
@@ -371,14 +375,14 @@ def small_graph_edges(truth: Truth, adversary: Adversary, rng: np.random.Generat
     first, second = np.triu_indices(size, 1)
     near = near_labels(shard.graph)
     asked = rng.permutation(np.flatnonzero(near[first] | near[second]))
-    so = linked[first[asked], second[asked]].astype(np.int64)
-    if not 0 < so.sum() < len(so):
+    is_linked = linked[first[asked], second[asked]].astype(np.int64)
+    if not 0 < is_linked.sum() < len(is_linked):
         raise CannotAttack(f"client {client} has no edge near a label, or only edges")
     pairs = np.stack([ids[first[asked]], ids[second[asked]]], 1)
     return EdgeGame(
         question=SmallGraphEdges(ids=pairs, client=client, known_ids=ids, known=features),
         metric="AUC over pairs of one small client's nodes, one of them near a label",
         unit="edge",
-        truth=so,
-        prior_scores=link_prior(truth, adversary, pairs, so),
+        truth=is_linked,
+        prior_scores=link_prior(truth, adversary, pairs, is_linked),
     )

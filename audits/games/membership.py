@@ -25,13 +25,13 @@ class MembershipGame(BinaryGame):
 
     def extras(self, guess: Array) -> dict[str, float]:
         """Return true positive rates at low false ones, where there are targets enough."""
-        found = {}
+        extra_metrics = {}
         for name, rate in FALSE_POSITIVE_RATES.items():
             try:
-                found[name] = metrics.tpr_at_fpr(self.truth, guess, rate).value
+                extra_metrics[name] = metrics.tpr_at_fpr(self.truth, guess, rate).value
             except metrics.Unresolved:
                 continue
-        return found
+        return extra_metrics
 
 
 @plays(Membership)
@@ -55,7 +55,7 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
         train[experiment.canaries.nodes.numpy()] = False
     chosen = balance_nodes(labels, train, graph.split.test.numpy(), rng)
     shadows = shadows_for(truth, chosen)
-    so = train[chosen].astype(np.int64)
+    is_member = train[chosen].astype(np.int64)
     return MembershipGame(
         question=Membership(
             ids=chosen,
@@ -67,8 +67,8 @@ def membership(truth: Truth, adversary: Adversary, rng: np.random.Generator) -> 
         ),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=so,
-        prior_scores=shadow_easiness(shadows, so),
+        truth=is_member,
+        prior_scores=shadow_easiness(shadows, is_member),
     )
 
 

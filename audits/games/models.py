@@ -70,7 +70,7 @@ def copied_model(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     ids = rng.permutation(ids)[:MANY_TARGETS]
     if len(asked) < BUDGETS[0] or len(ids) < BUDGETS[0]:
         raise CannotAttack(f"{len(asked)} nodes to ask about, {len(ids)} others: too few")
-    said = truth.answers.argmax(1).numpy()
+    answer_classes = truth.answers.argmax(1).numpy()
     return CopyGame(
         question=CopiedModel(
             ids=ids,
@@ -81,9 +81,9 @@ def copied_model(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
         ),
         metric="share of nodes for which a copy says what the released model says",
         unit="released model",
-        truth=said[ids],
+        truth=answer_classes[ids],
         outcome=_alike_answers,
-        prior_guess=_better_prior(truth, adversary, ids, said)[:, None],
+        prior_guess=_better_prior(truth, adversary, ids, answer_classes)[:, None],
     )
 
 
@@ -93,10 +93,10 @@ def _alike_answers(guess: Any, truth: Any) -> Array:
 
 
 def _better_prior(
-    truth: Truth, adversary: Adversary, ids: NDArray[np.int64], said: NDArray[np.int64]
+    truth: Truth, adversary: Adversary, ids: NDArray[np.int64], answer_classes: NDArray[np.int64]
 ) -> Array:
     """Return the better of the two priors, chosen with the truth in hand."""
-    common = np.full(len(ids), float(np.bincount(said[ids]).argmax()))
+    common = np.full(len(ids), float(np.bincount(answer_classes[ids]).argmax()))
     options = [common]
     shards = [truth.experiment.shards[k] for k in sorted(adversary.clients)]
     trained = [s.node_ids[s.graph.split.train].numpy() for s in shards if s.graph.labels.dim() == 1]
@@ -106,4 +106,4 @@ def _better_prior(
         labels = np.eye(truth.graph.num_classes)[truth.graph.labels.numpy()[nodes]]
         scores, _ = ridge_copy(rows[nodes], labels, rows[ids])
         options.append(scores.argmax(1).astype(np.float64))
-    return max(options, key=lambda guess: float((guess == said[ids]).mean()))
+    return max(options, key=lambda guess: float((guess == answer_classes[ids]).mean()))

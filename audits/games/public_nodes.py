@@ -83,11 +83,11 @@ def public_links(truth: Truth, adversary: Adversary, rng: np.random.Generator) -
     linked = np.zeros((len(known), len(known)), bool)
     linked[source[(source >= 0) & (target >= 0)], target[(source >= 0) & (target >= 0)]] = True
     first, second = np.triu_indices(len(known), 1)
-    so = (linked | linked.T)[first, second]
-    ones = choose_targets(np.flatnonzero(so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose_targets(np.flatnonzero(~so), len(ones), rng, LEAST_SHARED)
+    is_linked = (linked | linked.T)[first, second]
+    ones = choose_targets(np.flatnonzero(is_linked), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(~is_linked), len(ones), rng, LEAST_SHARED)
     chosen = rng.permutation(np.concatenate([ones, zeros]))
-    pairs, true = np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
+    pairs, true = np.stack([first[chosen], second[chosen]], 1), is_linked[chosen].astype(np.int64)
     alike = pair_cosines(truth.features()[known].astype(np.float64), pairs)
     return BinaryGame(
         question=PublicLinks(ids=pairs, client=client),
@@ -106,23 +106,23 @@ def shared_elsewhere(truth: Truth, adversary: Adversary, rng: np.random.Generato
     the best of what public nodes tell by themselves and of what the colluder's own first rows tell.
     """
     shards = truth.experiment.shards
-    own = sorted(adversary.clients)
+    colluders = sorted(adversary.clients)
     others = [shard for k, shard in enumerate(shards) if k not in adversary.clients]
     if not others:
         raise CannotAttack("all clients collude; nobody is left to attack")
     require_few_public(len(public_nodes(truth)))
     shares = np.any([_shares(truth, shard.node_ids.numpy()) for shard in others], axis=0)
-    mine = np.any([_shares(truth, shards[k].node_ids.numpy()) for k in own], axis=0)
+    mine = np.any([_shares(truth, shards[k].node_ids.numpy()) for k in colluders], axis=0)
     free = ~_linked(truth) & ~mine
     first, second = np.triu_indices(len(shares), 1)
-    so = shares[first, second]
+    is_shared = shares[first, second]
     able = free[first, second]
-    ones = choose_targets(np.flatnonzero(able & so), SHARED_PAIRS, rng, LEAST_SHARED)
-    zeros = choose_targets(np.flatnonzero(able & ~so), len(ones), rng, LEAST_SHARED)
+    ones = choose_targets(np.flatnonzero(able & is_shared), SHARED_PAIRS, rng, LEAST_SHARED)
+    zeros = choose_targets(np.flatnonzero(able & ~is_shared), len(ones), rng, LEAST_SHARED)
     chosen = rng.permutation(np.concatenate([ones, zeros]))
-    pairs, true = np.stack([first[chosen], second[chosen]], 1), so[chosen].astype(np.int64)
+    pairs, true = np.stack([first[chosen], second[chosen]], 1), is_shared[chosen].astype(np.int64)
     meaning = public_rows(truth)
-    uploads = torch.stack([replay_field(truth, [shards[k]], meaning)[0] for k in own])
+    uploads = torch.stack([replay_field(truth, [shards[k]], meaning)[0] for k in colluders])
     rows = uploads[0][:, : meaning.columns].double().numpy()
     more = [*public_only(truth, pairs), pair_cosines(rows, pairs)]
     return BinaryGame(
@@ -263,17 +263,17 @@ def public_members(truth: Truth, adversary: Adversary, rng: np.random.Generator)
     split = truth.graph.split
     train, test = split.train.numpy()[nodes], split.test.numpy()[nodes]
     ids = balance_nodes(labels, train, test, rng)
-    classes, own = truth.graph.num_classes, labels[ids]
+    classes, node_labels = truth.graph.num_classes, labels[ids]
     part, easy = rng.permutation(len(ids)) % PARTS, np.zeros(len(ids))
     for number in range(PARTS):
         out = part == number
         taught, asked = standardised(smoothed[ids[~out]], smoothed[ids[out]])
-        scores = ridge_decoded(taught, one_hot(own[~out], classes), asked)
-        easy[out] = margins(scores, own[out])
+        scores = ridge_decoded(taught, one_hot(node_labels[~out], classes), asked)
+        easy[out] = margins(scores, node_labels[out])
     true = train[ids].astype(np.int64)
     game = BinaryGame(
         question=PublicMembers(
-            ids=ids, client=choose_victim(truth, adversary), labels=own, num_classes=classes
+            ids=ids, client=choose_victim(truth, adversary), labels=node_labels, num_classes=classes
         ),
         metric="AUC over public training and test nodes",
         unit="label of a node",

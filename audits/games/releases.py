@@ -161,16 +161,17 @@ def released_others(truth: Truth, adversary: Adversary, rng: np.random.Generator
     without, moves = with_and_without(truth, questions, sent)
     trains = truth.graph.split.train.numpy()[ids]
     before, after = again.releases(without, moves, rng)
-    so, moved = trains.astype(np.int64), after - before
+    is_member, moved = trains.astype(np.int64), after - before
     strays = again.strays(without[0] + trains[0] * moves[0], rng)
     return SumGame(
         question=ReleasedOthers(ids=ids, sum_without=before, moves=moved),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=so,
+        truth=is_member,
         # What the server makes of the noise is of no simple law: the largest of three spreads.
         shared_sd=max(
-            shared_sd(so, rows, rng) for rows in (again.in_sds(moves), moved, moved @ strays.T)
+            shared_sd(is_member, rows, rng)
+            for rows in (again.in_sds(moves), moved, moved @ strays.T)
         ),
         closed=closed,
         shows_noise=False,  # the noise went through what the server makes of the sums
@@ -206,13 +207,16 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     if count < LEAST_EDGES:
         raise CannotAttack(f"{count} edges and as many pairs without; {LEAST_EDGES} are needed")
     pairs = np.concatenate([side[:count] for side in sides])
-    so = np.repeat(np.array([1, 0], np.int64), count)
+    is_linked = np.repeat(np.array([1, 0], np.int64), count)
     seen = answers.double().numpy()[pairs].reshape(len(pairs), -1)
     other = np.stack(
-        [_turned_answers(truth, pair, bool(is_so)) for pair, is_so in zip(pairs, so, strict=True)]
+        [
+            _turned_answers(truth, pair, bool(is_so))
+            for pair, is_so in zip(pairs, is_linked, strict=True)
+        ]
     )
-    without = np.where(so[:, None] == 1, other, seen)
-    moves = np.where(so[:, None] == 1, seen - other, other - seen)
+    without = np.where(is_linked[:, None] == 1, other, seen)
+    moves = np.where(is_linked[:, None] == 1, seen - other, other - seen)
     if not np.abs(moves).max() > 1e-9:
         raise CannotAttack("no answer hangs on an edge")
     order = rng.permutation(len(pairs))
@@ -220,7 +224,7 @@ def known_edges(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
         question=KnownEdges(ids=pairs[order], sum_without=without[order], moves=moves[order]),
         metric="AUC over edges and pairs two steps apart, everything else known",
         unit="edge",
-        truth=so[order],
+        truth=is_linked[order],
     )
 
 

@@ -86,12 +86,12 @@ def nearest_cosine(guess: Array, truth: NDArray[np.float64]) -> Array:
 
 def share_within(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return how much of the samples lies in the span of the guesses: |projection| / |sample|."""
-    found = []
+    shares_within = []
     for rows, samples in zip(guess, truth, strict=True):
         basis = np.linalg.qr(rows[np.abs(rows).sum(1) > 0].T)[0]
         inside = np.linalg.norm(samples @ basis, axis=1)
-        found.append((inside / np.maximum(np.linalg.norm(samples, axis=1), 1e-12)).mean())
-    return np.array(found).clip(0, 1)
+        shares_within.append((inside / np.maximum(np.linalg.norm(samples, axis=1), 1e-12)).mean())
+    return np.array(shares_within).clip(0, 1)
 
 
 def exact_share(guess: Array, truth: NDArray[np.float64]) -> Array:
@@ -236,11 +236,11 @@ def _other_samples(
 
 def nearest_of_padded(guess: Array, truth: NDArray[np.float64]) -> Array:
     """Return the mean, over a client's samples, of the cosine with the best guess."""
-    found = []
+    client_cosines = []
     for guesses, padded in zip(guess, truth, strict=True):
         one, other = (_unit_rows(rows) for rows in (_real_rows(padded), guesses))
-        found.append(float((one @ other.T).max(1).mean()))
-    return np.array(found).clip(0, 1)
+        client_cosines.append(float((one @ other.T).max(1).mean()))
+    return np.array(client_cosines).clip(0, 1)
 
 
 def _unit_rows(rows: Array) -> Array:

@@ -120,8 +120,8 @@ def least_gain_alone(scores: Array, truth: NDArray[np.int64], moves: Array) -> f
     return float(gain_of_distance(distances).mean())
 
 
-def lower_interval(found: Interval, least: float | None) -> Interval:
+def lower_interval(measured_interval: Interval, least: float | None) -> Interval:
     """Return the interval with a lower end of at most `least`."""
-    if least is None or least >= found.low:
-        return found
-    return found.model_copy(update={"low": least})
+    if least is None or least >= measured_interval.low:
+        return measured_interval
+    return measured_interval.model_copy(update={"low": least})

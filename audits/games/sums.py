@@ -119,13 +119,13 @@ def known_members(
     """Return a game about whether labels were in training: training and as many test nodes."""
     ids, questions = member_questions(truth, rng, meaning_width(truth, need))
     without, moves = sums_with_and_without(truth, need, questions)
-    so = truth.graph.split.train.numpy()[ids].astype(np.int64)
+    is_member = truth.graph.split.train.numpy()[ids].astype(np.int64)
     return SumGame(
         question=asked(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=so,
-        shared_sd=shared_sd(so, moves, rng),
+        truth=is_member,
+        shared_sd=shared_sd(is_member, moves, rng),
         closed=lambda view: form_of_moves(truth, [need], [moves], adversary, view),
     )
 
@@ -191,11 +191,11 @@ def find_holders(truth: Truth, ids: NDArray[np.int64]) -> list[Shard]:
     return [shards[k] for k in client[torch.from_numpy(ids)].tolist()]
 
 
-def affordable_targets(truth: Truth, found: int, numbers: int) -> int:
+def affordable_targets(truth: Truth, available_targets: int, numbers: int) -> int:
     """Return how many targets of a side are asked, of those that were found."""
     shards = truth.experiment.shards
     size = sum(s.graph.num_nodes + s.graph.num_edges for s in shards) / len(shards)
-    count = min(MANY_TARGETS, found, NUMBERS // (2 * numbers), int(SIZE / (2 * size)))
+    count = min(MANY_TARGETS, available_targets, NUMBERS // (2 * numbers), int(SIZE / (2 * size)))
     if count < LEAST_TARGETS:
         raise CannotAttack(f"{count} targets on either side; {LEAST_TARGETS} are needed")
     return count
@@ -225,12 +225,12 @@ def with_and_without(
     sent = [send(shard) for shard in shards]
     total, without, moves = torch.stack(sent).sum(0), [], []
     for asked in questions:
-        own = asked.inside.client
+        client = asked.inside.client
         out, inside = (
-            sent[own] if shard is shards[own] else send(shard)
+            sent[client] if shard is shards[client] else send(shard)
             for shard in (asked.without, asked.inside)
         )
-        without.append(total - sent[own] + out)
+        without.append(total - sent[client] + out)
         moves.append(inside - out)
     return torch.stack(without).numpy(), torch.stack(moves).numpy()
 
@@ -259,18 +259,20 @@ def summed_records(truth: Truth, adversary: Adversary, rng: np.random.Generator)
         truth, min(MANY_TARGETS, len(once) // 2), meaning_width(truth, FEATURES)
     )
     ids = choose_targets(once, 2 * count, rng)
-    so = rng.permutation(np.arange(len(ids)) % 2)
+    has_own_record = rng.permutation(np.arange(len(ids)) % 2)
     questions = []
     for place, (node, shard) in enumerate(zip(ids.tolist(), find_holders(truth, ids), strict=True)):
         other = _with_features(shard, node, truth.graph.features[ids[place - 1]])
-        questions.append(BothShards(other, shard) if so[place] else BothShards(shard, other))
+        questions.append(
+            BothShards(other, shard) if has_own_record[place] else BothShards(shard, other)
+        )
     without, moves = sums_with_and_without(truth, FEATURES, questions)
     return SumGame(
         question=SummedRecords(ids=ids, sum_without=without, moves=moves),
         metric="AUC over nodes, each with its own features or another's",
         unit="features of a node",
-        truth=so,
-        shared_sd=shared_sd(so, moves, rng),
+        truth=has_own_record,
+        shared_sd=shared_sd(has_own_record, moves, rng),
         closed=lambda view: form_of_moves(truth, [FEATURES], [moves], adversary, view),
     )
 
@@ -298,14 +300,14 @@ def summed_both(truth: Truth, adversary: Adversary, rng: np.random.Generator) ->
     widths = [meaning_width(truth, need) for need in SUMS]
     ids, questions = member_questions(truth, rng, sum(widths))
     without, moves = with_and_without(truth, questions, sent)
-    so = truth.graph.split.train.numpy()[ids].astype(np.int64)
+    is_member = truth.graph.split.train.numpy()[ids].astype(np.int64)
     in_sds = moves / np.repeat([noise_sd(truth, need) for need in SUMS], widths)
     return SumGame(
         question=SummedBoth(ids=ids, sum_without=without, moves=moves),
         metric="AUC over training and test nodes",
         unit="label of a node",
-        truth=so,
-        shared_sd=shared_sd(so, in_sds, rng),
+        truth=is_member,
+        shared_sd=shared_sd(is_member, in_sds, rng),
         in_sds=in_sds,
         closed=lambda view: form_of_moves(
             truth, SUMS, np.split(moves, np.cumsum(widths)[:-1], axis=1), adversary, view
@@ -398,21 +400,25 @@ def known_links(
 ) -> BinaryGame:
     """Return a game about links: real ones, and as many pairs without one."""
     held_once(truth)
-    found = [triple for shard in truth.experiment.shards for triple in _link_triples(shard, rng)]
-    if len(found) < LEAST_TARGETS:
-        raise CannotAttack(f"{len(found)} links; {LEAST_TARGETS} are needed")
-    count = affordable_targets(truth, min(MANY_LINKS, len(found)), meaning_width(truth, need))
-    chosen = [found[i] for i in rng.permutation(len(found))[:count]]
-    pairs, so, questions = [], [], []
+    link_triples = [
+        triple for shard in truth.experiment.shards for triple in _link_triples(shard, rng)
+    ]
+    if len(link_triples) < LEAST_TARGETS:
+        raise CannotAttack(f"{len(link_triples)} links; {LEAST_TARGETS} are needed")
+    count = affordable_targets(
+        truth, min(MANY_LINKS, len(link_triples)), meaning_width(truth, need)
+    )
+    chosen = [link_triples[i] for i in rng.permutation(len(link_triples))[:count]]
+    pairs, is_linked, questions = [], [], []
     for shard, first, linked, other in chosen:
         for second, is_link in ((linked, 1), (other, 0)):
             pairs.append(shard.node_ids[[first, second]].numpy())
-            so.append(is_link)
+            is_linked.append(is_link)
             changed = _toggle_link(shard, first, second)
             questions.append(BothShards(changed, shard) if is_link else BothShards(shard, changed))
     without, moves = sums_with_and_without(truth, need, questions)
     order = rng.permutation(len(pairs))
-    ids, truths = np.stack(pairs)[order], np.array(so, np.int64)[order]
+    ids, truths = np.stack(pairs)[order], np.array(is_linked, np.int64)[order]
     return SumLinkGame(
         question=asked(ids=ids, sum_without=without[order], moves=moves[order]),
         metric="AUC over pairs of nodes with one client",
@@ -430,7 +436,7 @@ def _link_triples(shard: Shard, rng: np.random.Generator) -> list[tuple[Shard, i
     once = np.flatnonzero(graph.split.train.numpy()[source] & (source != target))
     labels = graph.labels.numpy()
     by_class = {c: np.flatnonzero(labels == c) for c in np.unique(labels)}
-    found = []
+    link_triples = []
     for edge in rng.permutation(once)[:MANY_LINKS]:
         u, v = int(source[edge]), int(target[edge])
         like: NDArray[np.int64] = rng.permutation(by_class[labels[v]])[:20]
@@ -438,8 +444,8 @@ def _link_triples(shard: Shard, rng: np.random.Generator) -> list[tuple[Shard, i
             int(w) for w in like if w not in (u, v) and not ((source == u) & (target == w)).any()
         ]
         if free:
-            found.append((shard, u, v, free[0]))
-    return found
+            link_triples.append((shard, u, v, free[0]))
+    return link_triples
 
 
 def _toggle_link(shard: Shard, first: int, second: int) -> Shard:

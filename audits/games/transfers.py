@@ -67,19 +67,21 @@ def known_transfers(
     links = links_that_move(truth, rng)
     count = affordable_targets(truth, min(MANY_LINKS, len(links) // 2), meaning_width(truth, need))
     chosen = links[: 2 * count]
-    so = rng.permutation(np.arange(len(chosen)) % 2)
+    has_own_record = rng.permutation(np.arange(len(chosen)) % 2)
     questions = []
     for place, (shard, edge) in enumerate(chosen):
         changed = with_record(shard, edge, _both_views(*chosen[place - 1]), columns)
-        questions.append(BothShards(changed, shard) if so[place] else BothShards(shard, changed))
+        questions.append(
+            BothShards(changed, shard) if has_own_record[place] else BothShards(shard, changed)
+        )
     without, moves = sums_with_and_without(truth, need, questions)
     pairs = [shard.node_ids[shard.graph.edge_index[:, edge]].numpy() for shard, edge in chosen]
     return SumGame(
         question=asked(ids=np.stack(pairs), sum_without=without, moves=moves),
         metric="AUC over links, each with its own amounts and days or another's",
         unit="transfers of a link",
-        truth=so.astype(np.int64),
-        shared_sd=shared_sd(so, moves, rng),
+        truth=has_own_record.astype(np.int64),
+        shared_sd=shared_sd(has_own_record, moves, rng),
         closed=lambda view: form_of_moves(truth, [need], [moves], adversary, view),
     )
 
@@ -88,15 +90,17 @@ def links_that_move(truth: Truth, rng: np.random.Generator) -> list[Link]:
     """Return links at training nodes that carry numbers, once each, in random order."""
     if truth.graph.edge_features is None:
         raise CannotAttack("the edges of this run's data carry no numbers")
-    found: list[Link] = []
+    moving_links: list[Link] = []
     for shard in truth.experiment.shards:
         source, target = shard.graph.edge_index
         train = shard.graph.split.train
         once = (train[source] & ((source < target) | ~train[target])).nonzero().flatten()
-        found += [(shard, int(edge)) for edge in once.tolist()]
-    if len(found) < 2 * LEAST_TARGETS:
-        raise CannotAttack(f"{len(found)} links at training nodes; {2 * LEAST_TARGETS} are needed")
-    return [found[i] for i in rng.permutation(len(found))]
+        moving_links += [(shard, int(edge)) for edge in once.tolist()]
+    if len(moving_links) < 2 * LEAST_TARGETS:
+        raise CannotAttack(
+            f"{len(moving_links)} links at training nodes; {2 * LEAST_TARGETS} are needed"
+        )
+    return [moving_links[i] for i in rng.permutation(len(moving_links))]
 
 
 def with_record(shard: Shard, edge: int, record: tuple[Tensor, Tensor], columns: int) -> Shard:

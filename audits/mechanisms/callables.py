@@ -105,11 +105,11 @@ class Game:
 
     def score_trials(self, release: Release, value: Floats, trials: int, rounds: int) -> Floats:
         """Return (trials,) scores of the released value, summed over the rounds."""
-        found = np.empty(trials)
+        trial_scores = np.empty(trials)
         for trial in range(trials):
             outputs = [np.asarray(release(value.copy()), np.float64) for _ in range(rounds)]
-            found[trial] = self.read(np.stack([np.reshape(out, -1) for out in outputs]))
-        return found
+            trial_scores[trial] = self.read(np.stack([np.reshape(out, -1) for out in outputs]))
+        return trial_scores
 
 
 def measure_release(
@@ -122,11 +122,11 @@ def measure_release(
     pilot = max(40, int(trials * PILOT / len(games)))
 
     def scores(game: Game, count: int) -> tuple[Floats, Floats]:
-        one, other = (
+        first_scores, other = (
             game.score_trials(release, value, count // 2, claim.rounds)
             for value in (game.one, game.other)
         )
-        return one, other
+        return first_scores, other
 
     def shown(game: Game) -> float:
         return several_trainings(*scores(game, pilot), claim.delta, 0.5).epsilon
@@ -173,15 +173,15 @@ def _make_games(claim: Claim, rng: np.random.Generator) -> list[Game]:
     games = []
     for shape, direction in (("one number", spike), ("all numbers", spread)):
         for loudness, norm in (("", claim.norm), (", far above the bound", claim.norm * LOUD)):
-            one = direction * norm
-            other = -one if claim.relation == "replaced" else np.zeros(claim.size)
+            canary_value = direction * norm
+            other = -canary_value if claim.relation == "replaced" else np.zeros(claim.size)
             readings: dict[str, Callable[[Floats], float]] = {
                 "read along it": lambda out, d=direction: float((out @ d).sum()),  # type: ignore[misc]
                 "by its length": lambda out: float(np.abs(out).sum()),
                 "by what is zero": lambda out, d=direction: float((out[:, d != 0] != 0).sum()),  # type: ignore[misc]
             }
             games += [
-                Game(f"{shape}{loudness}, {how}", one, other, read)
+                Game(f"{shape}{loudness}, {how}", canary_value, other, read)
                 for how, read in readings.items()
             ]
     return games

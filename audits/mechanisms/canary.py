@@ -41,9 +41,9 @@ def play_canary(message: AuditedMessage) -> list[MechanismResult]:
     scores = _field_scores(host, slots, coins, rounds, 1.0)
     results = []
     for slot, score in zip(slots, scores, strict=True):
-        found = message.score_bound(score, coins, float(len(rounds)))
+        score_bound = message.score_bound(score, coins, float(len(rounds)))
         whole = slot.release.count if message.is_gaussian else len(rounds)
-        gdp = _for_rounds(found, math.sqrt(whole / len(rounds)), message.policy.delta)
+        gdp = _for_rounds(score_bound, math.sqrt(whole / len(rounds)), message.policy.delta)
         results.append(
             message.game_result(
                 "canary",
@@ -52,7 +52,7 @@ def play_canary(message: AuditedMessage) -> list[MechanismResult]:
                 rounds=len(rounds),
                 claimed_rounds=whole,
                 gdp=gdp,
-                cp=found.cp,
+                cp=score_bound.cp,
             )
         )
     return results
@@ -110,13 +110,15 @@ def _field_scores(
     return scores
 
 
-def _for_rounds(found: GaussianBound, factor: float, delta: float) -> EpsilonBound:
+def _for_rounds(round_bound: GaussianBound, factor: float, delta: float) -> EpsilonBound:
     """Return the Gaussian bound for more rounds of this kind. mu grows with the root of their
     number."""
     if factor == 1:
-        return found.gdp
+        return round_bound.gdp
     ceiling = epsilon_of_mu(factor * LARGEST_MU, delta)
-    return replace(found.gdp, epsilon=epsilon_of_mu(factor * found.mu, delta), ceiling=ceiling)
+    return replace(
+        round_bound.gdp, epsilon=epsilon_of_mu(factor * round_bound.mu, delta), ceiling=ceiling
+    )
 
 
 def measure_shape(message: AuditedMessage) -> list[MechanismResult]:
@@ -149,16 +151,18 @@ def _noise_bound(noise: Floats, distance: float, delta: float, confidence: float
 
 def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
     """Play one game over all messages. Return no result if some rule is sized for no distance."""
-    own = [m for m in messages if all(m.rule_of(r).moved_l2 is not None for r in m.claimed)]
-    if not own or len(own) < len(messages):
+    moved_messages = [
+        m for m in messages if all(m.rule_of(r).moved_l2 is not None for r in m.claimed)
+    ]
+    if not moved_messages or len(moved_messages) < len(messages):
         return []
-    policy, hosts = own[0].policy, [message.make_host() for message in own]
-    trials = min(trials_for(host, own[0].trials) for host in hosts)
+    policy, hosts = moved_messages[0].policy, [message.make_host() for message in moved_messages]
+    trials = min(trials_for(host, moved_messages[0].trials) for host in hosts)
     coins = (np.arange(trials) % 2 == 0).astype(np.float64)
     profile: dict[Mechanism, int] = {}
     fields: list[str] = []
     score, shift = np.zeros(trials), 0.0
-    for message, host in zip(own, hosts, strict=True):
+    for message, host in zip(moved_messages, hosts, strict=True):
         for release in message.claimed:
             if release.influence(policy.unit) == NOTHING:
                 continue
@@ -175,15 +179,15 @@ def play_moved(messages: Sequence[AuditedMessage]) -> list[MechanismResult]:
             fields.append(release.name)
     if not fields:
         return []
-    bound = own[0].score_bound(score, coins, shift)
+    bound = moved_messages[0].score_bound(score, coins, shift)
     return [
         MechanismResult(
             field=", ".join(fields),
             check="moved",
             unit=policy.unit,
-            rule=", ".join(sorted({m.rule_of(r).name for m in own for r in m.claimed})),
+            rule=", ".join(sorted({m.rule_of(r).name for m in moved_messages for r in m.claimed})),
             rounds=1,
-            planned=max(release.count for message in own for release in message.claimed),
+            planned=max(release.count for message in moved_messages for release in message.claimed),
             claimed=claim([profile], policy.unit, policy.delta).epsilon,
             gdp=bound.gdp,
             cp=bound.cp,

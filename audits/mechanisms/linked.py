@@ -39,7 +39,7 @@ def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
     signs, weights = _best_canary(pilot, places)
     coins = message.trial_coins(trials)
     seen = watch.observe_slots(signs, coins)
-    found = message.score_bound(seen @ weights, coins, float(weights[:places] @ signs))
+    score_bound = message.score_bound(seen @ weights, coins, float(weights[:places] @ signs))
     fields = ", ".join(release.field for release in message.claimed)
     return MechanismResult(
         field=f"{message.claimed[0].message.__name__} ({fields})",
@@ -49,8 +49,8 @@ def play_linked(message: AuditedMessage, slots: list[Slot]) -> MechanismResult:
         rounds=len(rounds),
         planned=max(release.count for release in message.claimed),
         claimed=message.epsilon(message.claimed, len(rounds), message.unit, host),
-        gdp=found.gdp,
-        cp=found.cp,
+        gdp=score_bound.gdp,
+        cp=score_bound.cp,
     )
 
 

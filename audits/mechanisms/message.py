@@ -185,13 +185,13 @@ class AuditedMessage:
         noise of another law, the bound counted without any assumption stands for both.
         """
         other = float(coins.min())
-        one, guess = coins == 1, scores >= shift * (1 + other) / 2
+        has_canary, guess = coins == 1, scores >= shift * (1 + other) / 2
         half = (1 + self.confidence) / 2
         counted = gaussian_bound(
-            int((guess & ~one).sum()),
-            int((~one).sum()),
-            int((~guess & one).sum()),
-            int(one.sum()),
+            int((guess & ~has_canary).sum()),
+            int((~has_canary).sum()),
+            int((~guess & has_canary).sum()),
+            int(has_canary.sum()),
             self.policy.delta,
             half,
         )
@@ -201,7 +201,11 @@ class AuditedMessage:
         mu, measured = counted.mu, counted.gdp
         if np.isfinite(scores).all():  # what is no number has no moments
             mu, measured = moments_bound(
-                scores[one], scores[~one], self.policy.delta, half, shift * (1 - other)
+                scores[has_canary],
+                scores[~has_canary],
+                self.policy.delta,
+                half,
+                shift * (1 - other),
             )
         if counted.mu > mu:
             mu, measured = counted.mu, replace(counted.gdp, ceiling=measured.ceiling)

@@ -128,11 +128,11 @@ def _test_spread(draws: Floats) -> LawTest:
 def _test_along(draws: Floats, clean: Floats) -> Iterator[LawTest]:
     """Yield a test of the noise along the direction of the value that it is added to."""
     lengths = np.linalg.norm(clean, axis=1)
-    own = lengths > 0
-    if not own.any():
+    is_nonzero = lengths > 0
+    if not is_nonzero.any():
         return
-    directions = clean[own] / lengths[own, None]
-    squares = np.square((draws[:, own] * directions).sum(2)).sum(0)
+    directions = clean[is_nonzero] / lengths[is_nonzero, None]
+    squares = np.square((draws[:, is_nonzero] * directions).sum(2)).sum(0)
     least = float(squares.min())
     p = math.exp(min(0.0, float(chi2_log_cdf(least, len(draws))) + math.log(len(squares))))
     words = (

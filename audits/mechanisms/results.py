@@ -158,11 +158,11 @@ def law_level(confidence: float) -> float:
 
 def failed_checks(results: Sequence[Result]) -> Mapping[str, list[Check]]:
     """Return the checks that failed, by field."""
-    found: dict[str, list[Check]] = {}
+    checks_by_field: dict[str, list[Check]] = {}
     for result in results:
         if result.verdict == "VIOLATION":
-            found.setdefault(result.field, []).append(result.check)
-    return found
+            checks_by_field.setdefault(result.field, []).append(result.check)
+    return checks_by_field
 
 
 FAMILY_LEVEL: Final = 1e-3

@@ -77,12 +77,12 @@ def training_tests(steps: Steps, rule: PrivateTraining, noise: NoiseSource) -> l
     """Return tests of one step with zero inputs, one step with a loud sample in every trial, and
     two steps in a row."""
     plan, num_samples = rule.plan, rule.num_samples
-    one = _change_plan(rule, num_steps=1)
+    single_step = _change_plan(rule, num_steps=1)
     rate = plan.lr / (plan.sampling * num_samples)
     sigma = plan.noise_multiplier * plan.clip_l2
     silent, labels = _loud_inputs(num_samples, 0.0)
-    quiet = -steps(silent, labels, one, noise, 1) / rate / sigma
-    loud = -steps(*_loud_inputs(num_samples, LOUD), one, noise, 3) / rate
+    quiet = -steps(silent, labels, single_step, noise, 1) / rate / sigma
+    loud = -steps(*_loud_inputs(num_samples, LOUD), single_step, noise, 3) / rate
     tests = [*law_tests(quiet[:, None, :]), *_loud_tests(loud, plan, sigma)]
     most = min(STEPS, max(2, plan.num_steps))
     for count in sorted({min(3, most), most}):
@@ -180,14 +180,14 @@ def _moved_lengths(steps: Steps, rule: PrivateTraining, noise: NoiseSource, numb
     return lengths
 
 
-def _count_test(name: str, found: int, trials: int, chance: float) -> LawTest:
+def _count_test(name: str, count: int, trials: int, chance: float) -> LawTest:
     """Return a two-sided test of a count, which is severe if there are more than planned."""
     p = 2 * min(
-        float(binomial_at_least(found, trials, chance)),
-        float(binomial_at_least(trials - found, trials, 1 - chance)),
+        float(binomial_at_least(count, trials, chance)),
+        float(binomial_at_least(trials - count, trials, 1 - chance)),
     )
-    words = f"{name}: {found} of {trials}, planned is a share of {chance:.3g}"
-    return LawTest(name, min(1.0, p), found > trials * chance, words)
+    words = f"{name}: {count} of {trials}, planned is a share of {chance:.3g}"
+    return LawTest(name, min(1.0, p), count > trials * chance, words)
 
 
 def by_tensors(

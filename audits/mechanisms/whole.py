@@ -168,11 +168,11 @@ def _by_loudness(noise: Floats, rounds: int, step: float) -> LawTest:
     )
     worst, words = 1.0, "no message was played"
     for number in range(len(LOUDNESS)):
-        own = [
+        loudness_parts = [
             part[_loudness_steps(len(part), turn) == number] for turn, part in enumerate(by_round)
         ]
-        counts = np.array([len(part) for part in own])[:, None]
-        sums = np.stack([part.sum(0) for part in own])
+        counts = np.array([len(part) for part in loudness_parts])[:, None]
+        sums = np.stack([part.sum(0) for part in loudness_parts])
         log_p = np.where(counts > 0, chi2_log_cdf(sums, np.maximum(counts, 1)), 0.0)
         turn, place = divmod(int(np.argmin(log_p)), sums.shape[1])
         p = float(np.exp(min(0.0, log_p.min() + math.log(log_p.size * len(LOUDNESS)))))

@@ -182,7 +182,7 @@ def rehearse_attacks(
     config: RunConfig,
     only: Sequence[str] = (),
     seed: int = 0,
-    told: Callable[[str, int, int], None] = lambda what, done, total: None,
+    report_progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Rehearsal:
     """Play active attacks on this config's clients, all in a folder of their own, and return the
     rehearsal."""
@@ -190,16 +190,16 @@ def rehearse_attacks(
     attacks = [get_active(name) for name in (only or load_active_attacks())]
     with tempfile.TemporaryDirectory(prefix="securefg-rehearsal-") as folder:
         stage = Stage(config, Path(folder), seed)
-        found = Rehearsal(floor=floor_of(stage.experiment))
+        rehearsal = Rehearsal(floor=floor_of(stage.experiment))
         for number, attack in enumerate(attacks):
-            told(attack.name, number, len(attacks))
+            report_progress(attack.name, number, len(attacks))
             try:
-                found.findings.append(stage.play(attack))
+                rehearsal.findings.append(stage.play(attack))
             except Exception as error:
                 said = _in_words(error)
-                found.failed.append((attack.name, said))
-                found.findings.append(stage.unplayed(attack, f"it failed: {said}", failed=True))
-    return found
+                rehearsal.failed.append((attack.name, said))
+                rehearsal.findings.append(stage.unplayed(attack, f"it failed: {said}", failed=True))
+    return rehearsal
 
 
 def floor_of(experiment: Experiment) -> str:
@@ -228,15 +228,15 @@ def lies_table(findings: list[Finding]) -> Table:
     for name in ("lie", "gain without it", "requests", "refused", "what a client could notice"):
         table.add_column(name, overflow="fold")
     for finding in findings:
-        told = finding.details
-        if "lies" not in told:
+        details = finding.details
+        if "lies" not in details:
             continue
-        honest = told.get("gain_without_lie")
+        honest = details.get("gain_without_lie")
         table.add_row(
             escape_text(finding.attack.replace("_", " ")),
             "-" if honest is None else f"{honest:+.3f}",
-            f"{told['requests']:.0f}, {told['lies']:.0f} of them lies",
-            f"{told['refused']:.0f} rounds",
+            f"{details['requests']:.0f}, {details['lies']:.0f} of them lies",
+            f"{details['refused']:.0f} rounds",
             escape_text(get_active(finding.attack).noticed),
         )
     return table

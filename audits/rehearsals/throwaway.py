@@ -62,13 +62,17 @@ class LyingCohort(Cohort):
 
     def ask(self, request: Message, reply: type[M], clients: Clients | None = None) -> Replies[M]:
         """Ask what the lie says. The replies to its last request go to the server."""
-        told = list(self._lie(self._describe_request(request, reply))) or [Told()]
-        self.requests += len(told)
-        self.lies += len(told) - 1 + bool(told[-1].changes or told[-1].clients)
-        for one in told[:-1]:
+        lie_requests = list(self._lie(self._describe_request(request, reply))) or [Told()]
+        self.requests += len(lie_requests)
+        self.lies += (
+            len(lie_requests) - 1 + bool(lie_requests[-1].changes or lie_requests[-1].clients)
+        )
+        for one in lie_requests[:-1]:
             self._cohort.ask(self._change_request(request, one), reply, one.clients or clients)
         return self._cohort.ask(
-            self._change_request(request, told[-1]), reply, told[-1].clients or clients
+            self._change_request(request, lie_requests[-1]),
+            reply,
+            lie_requests[-1].clients or clients,
         )
 
     def noise_stddev(self, replies: Replies[M], field: str) -> float:
@@ -89,15 +93,15 @@ class LyingCohort(Cohort):
     def _meanings_of(self, kind: str) -> dict[str, Meaning]:
         return {name: meaning for (of, name), meaning in self._meanings.items() if of == kind}
 
-    def _change_request(self, request: Message, told: Told) -> Message:
-        for name, value in told.changes.items():
+    def _change_request(self, request: Message, lie_request: Told) -> Message:
+        for name, value in lie_request.changes.items():
             honest = request.values()[name]
             if not isinstance(honest, Tensor) or not isinstance(value, Tensor):
                 continue
             if float(honest.double().norm()) > 0:
                 ratio = float(value.double().norm() / honest.double().norm())
                 self.largest = max(self.largest, ratio)
-        return type(request)(**{**request.values(), **told.changes})
+        return type(request)(**{**request.values(), **lie_request.changes})
 
 
 Lies = Callable[[Request], Sequence[Told]]

@@ -197,13 +197,23 @@ def table_text(rows: dict[str, Any]) -> str:
         command = f"`securefg audit mechanism {peer.key} --trials {row['asked_trials']}`"
         shown = f"{row['epsilon_lower']:.3g}{mark}"
         claimed = f"{claim['epsilon']:g}, delta {claim['delta']:g}"
-        told = peer.true_epsilon()
-        cells = (peer.title, row["version"], claimed, told, shown, f"{row['ceiling']:.3g}", command)
+        true_epsilon = peer.true_epsilon()
+        cells = (
+            peer.title,
+            row["version"],
+            claimed,
+            true_epsilon,
+            shown,
+            f"{row['ceiling']:.3g}",
+            command,
+        )
         lines.append(cells)
     if (row := rows.get("fedgraph")) is not None:
-        told = "it has the module" if row["has_dp"] else f"none: it lacks `{FEDGRAPH_MODULE}`"
+        true_epsilon = (
+            "it has the module" if row["has_dp"] else f"none: it lacks `{FEDGRAPH_MODULE}`"
+        )
         title = "FedGraph `use_dp: true`, the package on the index"
-        lines.append((title, row["version"], "`dp_epsilon`", told, "not run", "-", "-"))
+        lines.append((title, row["version"], "`dp_epsilon`", true_epsilon, "not run", "-", "-"))
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -22,14 +22,14 @@ def audit_exchange(exchange: Path, network: str, code: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stdout + done.stderr)
-    found = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]
+    exchange_findings = json.loads((exchange / "audit" / "findings.json").read_text())["findings"]
     attacks = {
         one["attack"]: {
             "verdict": one["verdict"],
             "because": one["because"],
             **{name: one.get(name) for name in ("value", "prior", "gain")},
         }
-        for one in found
+        for one in exchange_findings
         if one.get("measured", True) and not str(one["attack"]).startswith("unread")
     }
     return {"audit_exit": done.returncode, "attacks": attacks}

@@ -102,11 +102,11 @@ class Job:
         self.out.mkdir(parents=True)
         is_done = self._run_sites() if self.is_poc else self._simulate()
         uploads = self._record()
-        found = {"is_done": is_done, "accuracy": self._score(), "uploads": uploads}
+        job_result = {"is_done": is_done, "accuracy": self._score(), "uploads": uploads}
         audited = audit_exchange(
             self.out / "exchange", f"model:{self.app.audited}", HERE / self.app.folder
         )
-        return {**found, **self._read_books(), **audited}
+        return {**job_result, **self._read_books(), **audited}
 
     def _make_recipe(self) -> FedAvgRecipe:
         recipe = FedAvgRecipe(

@@ -33,22 +33,28 @@ class Federation:
     def run(self, app: Path, out: Path, run_config: str, seconds: float) -> float:
         """Run the app until it has saved its model in `out`. Return the seconds that it took."""
         link, *nodes = free_ports(1 + (0 if self.is_simulated else self.sites))
-        own = self._environment(out, link)
+        node_environment = self._environment(out, link)
         with ExitStack() as stack:
             base = ["flower-superlink", "--insecure", "--disable-runtime-dependency-installation"]
             kind = ["--simulation"] if self.is_simulated else []
             command = [*base, *kind, "--host", LOOPBACK, "--port", str(link)]
-            start(stack, out, "superlink", command, own)
+            start(stack, out, "superlink", command, node_environment)
             wait_for_port(link)
             for site, port in enumerate(nodes):
-                start(stack, out, f"node-{site}", self._node_command(site, link, port), own)
+                start(
+                    stack,
+                    out,
+                    f"node-{site}",
+                    self._node_command(site, link, port),
+                    node_environment,
+                )
             time.sleep(0 if self.is_simulated else 10)
             began = time.monotonic()
             submit = [str(BIN / "flwr"), "run", str(app), "here", "--run-config", run_config]
             if self.is_simulated:
                 sizes = f"num-supernodes={self.sites} client-resources-num-cpus=1"
                 submit += ["--federation-config", sizes]
-            subprocess.run(submit, check=True, env=own)
+            subprocess.run(submit, check=True, env=node_environment)
             model = out / "final_model.pt"
             while not model.is_file() and time.monotonic() - began < seconds:
                 time.sleep(0.5)

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 import securefg
 from securefg.protocol.recording import Recording
-from securefg.site.gate import Gate, open_home
+from securefg.site.gate import Gate, Update, open_home
 
 CLIENTS, TOKENS, WORDS, BATCH = 2, 64, 4000, 16
 CLIP, NOISE = 1.0, 2.5
@@ -105,7 +105,8 @@ class Exchange:
             update = train_epoch(net, self._texts)
             trained += time.process_time() - started
             recorded += measure_cpu(partial(recording.upload, client, number, update))
-            passed = partial(gate.pass_on, "cost", base, update, is_change=False)
+            read_update = partial(Update, update, is_change=False)
+            passed = partial(gate.pass_on, "cost", base, read_update)
             protected += measure_cpu(passed)
         return Seconds(trained, recorded, protected)
 
@@ -130,13 +131,13 @@ def measure_rounds(size: Size, sequences: int, repeats: int) -> dict[str, float]
         exchange = Exchange(size, sequences, folder)
         with securefg.record(folder / "exchange") as recording:
             # The first round pays for what later ones reuse.
-            found = [exchange.play_round(n + 1, recording) for n in range(repeats + 1)][1:]
-    plain = statistics.median(one.trained for one in found)
+            round_times = [exchange.play_round(n + 1, recording) for n in range(repeats + 1)][1:]
+    plain = statistics.median(one.trained for one in round_times)
     return {
         "weights": exchange.num_weights,
         "round_seconds": plain,
-        "recorded": 1 + statistics.median(one.recorded for one in found) / plain,
-        "protected": 1 + statistics.median(one.protected for one in found) / plain,
+        "recorded": 1 + statistics.median(one.recorded for one in round_times) / plain,
+        "protected": 1 + statistics.median(one.protected for one in round_times) / plain,
     }
 
 
@@ -145,11 +146,11 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=64, help="of every client, per round")
     parser.add_argument("--repeats", type=int, default=2)
     asked = parser.parse_args()
-    found = measure_rounds(Size(), asked.sequences, asked.repeats)
-    print(f"{found['weights'] / 1e6:.1f} M weights, {asked.sequences} sequences per client")
-    print(f"a plain round of {CLIENTS} clients: {found['round_seconds']:.1f} CPU seconds")
+    cost_figures = measure_rounds(Size(), asked.sequences, asked.repeats)
+    print(f"{cost_figures['weights'] / 1e6:.1f} M weights, {asked.sequences} sequences per client")
+    print(f"a plain round of {CLIENTS} clients: {cost_figures['round_seconds']:.1f} CPU seconds")
     for name, target in TARGETS.items():
-        print(f"{name}: {found[name]:.3f} of a plain round (target {target:g})")
+        print(f"{name}: {cost_figures[name]:.3f} of a plain round (target {target:g})")
 
 
 if __name__ == "__main__":

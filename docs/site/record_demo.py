@@ -77,12 +77,12 @@ def shorten_pauses(lines: list[tuple[float, str]]) -> list[tuple[float, str]]:
 def coloured_spans(text: str) -> str:
     """Return a line with its colours as SVG text spans."""
     spans, style, place = [], "", 0
-    for found in [*ESCAPE.finditer(text), None]:
-        end = found.start() if found else len(text)
+    for escape_match in [*ESCAPE.finditer(text), None]:
+        end = escape_match.start() if escape_match else len(text)
         if text[place:end]:
             spans.append(f"<tspan{style}>{escape(text[place:end])}</tspan>")
-        if found:
-            codes, place = found[1].split(";"), found.end()
+        if escape_match:
+            codes, place = escape_match[1].split(";"), escape_match.end()
             colour = next((COLOURS[c] for c in codes if c in COLOURS), None)
             fill = f' fill="{colour}"' if colour else ""
             style = fill + (' font-weight="bold"' if "1" in codes else "")

@@ -42,13 +42,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """A link to a folder goes to its page, or to its first file."""
     here = Path(config["docs_dir"], page.file.src_uri).parent
 
-    def of_folder(found: re.Match[str]) -> str:
-        folder = here / found[1]
+    def of_folder(link_match: re.Match[str]) -> str:
+        folder = here / link_match[1]
         if not folder.is_dir():
-            return found[0]
+            return link_match[0]
         inside = sorted(folder.glob("*.md")) or sorted(folder.glob("*.*"))
         first = folder / "README.md" if (folder / "README.md").exists() else inside[0]
-        return f"]({found[1].rstrip('/')}/{first.name})"
+        return f"]({link_match[1].rstrip('/')}/{first.name})"
 
     return LINK.sub(of_folder, markdown)
 

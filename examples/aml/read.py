@@ -59,12 +59,12 @@ def read_accounts(raw: Path) -> pd.DataFrame:
 
 def payment_columns(payments: pd.DataFrame, accounts: pd.Index) -> dict[str, pd.Series]:
     """Return counts and amounts of every account's payments, by direction and counterpart."""
-    found = {}
-    for way, own, other in (("out", "nameOrig", "nameDest"), ("in", "nameDest", "nameOrig")):
-        with_own = payments[payments[own] >= 0]
+    payment_sums = {}
+    for way, own_column, other in (("out", "nameOrig", "nameDest"), ("in", "nameDest", "nameOrig")):
+        with_own = payments[payments[own_column] >= 0]
         outside = with_own[other] < 0
         for kind, chosen in (("bank", with_own[~outside]), ("world", with_own[outside])):
-            groups = chosen.groupby(own)
+            groups = chosen.groupby(own_column)
             columns = {
                 name: getattr(groups["amount"], name)()
                 for name in ("count", "sum", "mean", "std", "max")
@@ -73,8 +73,8 @@ def payment_columns(payments: pd.DataFrame, accounts: pd.Index) -> dict[str, pd.
             if kind == "bank":
                 columns["partners"] = groups[other].nunique()
             for name, column in columns.items():
-                found[f"{kind}_{way}_{name}"] = column.reindex(accounts).fillna(0.0)
-    return found
+                payment_sums[f"{kind}_{way}_{name}"] = column.reindex(accounts).fillna(0.0)
+    return payment_sums
 
 
 def draw_split(raw: Path, num_accounts: int, seed: int) -> np.ndarray:

@@ -47,14 +47,14 @@ def regression(inverse_penalty: float) -> ClassifierMixin:
 
 def candidates() -> dict[str, ClassifierMixin]:
     """Return what a bank may train by itself, in the order of preference."""
-    found = {f"regression, C = {c:g}": regression(c) for c in (1, 0.1, 0.01)}
+    candidate_models = {f"regression, C = {c:g}": regression(c) for c in (1, 0.1, 0.01)}
     forest = {"class_weight": "balanced_subsample", "random_state": 0}
-    found["forest"] = RandomForestClassifier(200, min_samples_leaf=2, **forest)
-    found["forest, coarse"] = RandomForestClassifier(200, min_samples_leaf=8, **forest)
-    found["boosted trees"] = HistGradientBoostingClassifier(
+    candidate_models["forest"] = RandomForestClassifier(200, min_samples_leaf=2, **forest)
+    candidate_models["forest, coarse"] = RandomForestClassifier(200, min_samples_leaf=8, **forest)
+    candidate_models["boosted trees"] = HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.1, class_weight="balanced", random_state=0
     )
-    return found
+    return candidate_models
 
 
 def arms() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -110,13 +110,13 @@ class Split:
         self, scores: np.ndarray, part: str = "test"
     ) -> tuple[dict[int, float], dict[int, int]]:
         """Return every bank's average precision and positives on a part of its accounts."""
-        found, positives = {}, {}
+        score_by_bank, positives = {}, {}
         for bank in range(self.bank.max() + 1):
             test = (self.bank == bank) & (self.part == part)
             if self.y[test].any():
-                found[bank] = float(average_precision_score(self.y[test], scores[test]))
+                score_by_bank[bank] = float(average_precision_score(self.y[test], scores[test]))
                 positives[bank] = int(self.y[test].sum())
-        return found, positives
+        return score_by_bank, positives
 
     def reference(self) -> dict[str, Any]:
         """Return the scores of logistic regression on all banks' accounts."""
@@ -132,22 +132,22 @@ class Split:
         tried = {name: self._trained_apart(name) for name in candidates()}
         on_val = {name: weighted(*self.by_bank(one, "val")) for name, one in tried.items()}
         chosen = max(on_val, key=lambda name: on_val[name])
-        found, positives = self.by_bank(tried[chosen])
+        score_by_bank, positives = self.by_bank(tried[chosen])
         every = {name: weighted(*self.by_bank(one)) for name, one in tried.items()}
-        pooled = weighted(found, positives)
+        pooled = weighted(score_by_bank, positives)
         about = {"chosen": chosen, "tried": every, "validation": on_val}
-        return {"pooled": pooled, "banks": found, "positives": positives, **about}
+        return {"pooled": pooled, "banks": score_by_bank, "positives": positives, **about}
 
     def _trained_apart(self, name: str) -> np.ndarray:
         """Return the scores of all accounts, each by its own bank's model."""
         scores = np.zeros(len(self.y))
         for bank in range(self.bank.max() + 1):
-            own = self.bank == bank
-            train = own & (self.part == "train")
+            is_own = self.bank == bank
+            train = is_own & (self.part == "train")
             if len(np.unique(self.y[train])) < 2:
                 continue
             model = candidates()[name].fit(self.x[train], self.y[train])
-            scores[own] = model.predict_proba(self.x[own])[:, 1]
+            scores[is_own] = model.predict_proba(self.x[is_own])[:, 1]
         return scores
 
     def run(self, config: dict[str, Any], out: Path, seed: int) -> dict[str, Any]:
@@ -222,14 +222,14 @@ def main(arguments: list[str] | None = None) -> None:
     for number in range(asked.first, asked.first + asked.splits):
         split = Split(asked.raw, asked.out, number)
         others = {kind: Split(asked.raw, asked.out, number, kind) for kind in ("links", "defaults")}
-        found = {REFERENCE: split.reference(), LOCAL: split.best_local()}
+        seed_results = {REFERENCE: split.reference(), LOCAL: split.best_local()}
         for name, config in arms():
             if asked.only and name not in asked.only:
                 continue
             used = next((other for kind, other in others.items() if kind in name), split)
-            found[name] = used.run(config, asked.out / "runs", number)
-            print(number, name, f"{found[name]['pooled']:.3f}", flush=True)
-        results.append(found)
+            seed_results[name] = used.run(config, asked.out / "runs", number)
+            print(number, name, f"{seed_results[name]['pooled']:.3f}", flush=True)
+        results.append(seed_results)
         (asked.out / "table.json").write_text(json.dumps(results, indent=1))
     print("\n".join(table_lines(results)))
     print("\n".join(["", *bank_lines(results)]))

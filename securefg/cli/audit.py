@@ -162,22 +162,22 @@ def audit(
     console = Console(stderr=not is_text)
     is_quiet = quiet or not is_text
     with profile_phases(profile) as phases:
-        found, page = (None if remedy is None else _stored_audit(run)) or _carried_out(
+        audit_result, page = (None if remedy is None else _stored_audit(run)) or _carried_out(
             run, plan, risks, console, is_quiet, trust_modules, phases
         )
     if remedy is not None:
         _keep_accepted(run, risks)
         _try_remedy(run, remedy, plan, console, is_quiet, trust_modules)
     with only_known_modules(unless=trust_modules):
-        answer = _answer_of_run(run, found, risks)
+        answer = _answer_of_run(run, audit_result, risks)
     if as_json:
-        print_findings(found.findings)
+        print_findings(audit_result.findings)
     elif is_text and not quiet:
         show_answer(console, answer, everything)
         _show_paths(console, run, answer, page)
     elif not is_text:
-        _print_answer(run, answer, found, form)
-    _end_by_gate(answer, found, fail_on)
+        _print_answer(run, answer, audit_result, form)
+    _end_by_gate(answer, audit_result, fail_on)
 
 
 def _stored_audit(run: Path) -> tuple[Audit, Path] | None:
@@ -220,7 +220,7 @@ def _accepted_file(path: Path | None) -> Path | None:
     return chosen
 
 
-def _answer_of_run(run: Path, found: Audit, risks: Path | None) -> Answer:
+def _answer_of_run(run: Path, audit_result: Audit, risks: Path | None) -> Answer:
     """Return the answer of the run; an exchange of another framework has findings alone."""
     from audits.answer.accepted import apply_accepted, read_accepted
     from audits.answer.build import answer_of, make_answer
@@ -228,7 +228,7 @@ def _answer_of_run(run: Path, found: Audit, risks: Path | None) -> Answer:
 
     if not is_foreign(run):
         return answer_of(run)
-    answer = make_answer(found.findings, _foreign_facts(run))
+    answer = make_answer(audit_result.findings, _foreign_facts(run))
     return answer if risks is None else apply_accepted(answer, read_accepted(risks))
 
 
@@ -250,7 +250,7 @@ def _foreign_facts(run: Path) -> RunFacts:
     )
 
 
-def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
+def _end_by_gate(answer: Answer, audit_result: Audit, gate: Gate) -> None:
     """Exit 1 where the gate is not passed, and 3 where part of the audit failed."""
     from audits.answer.accepted import new_lines
     from audits.findings.record import Verdict
@@ -259,9 +259,9 @@ def _end_by_gate(answer: Answer, found: Audit, gate: Gate) -> None:
         print_complaint(f"not accepted: {', '.join(new)}")
         raise typer.Exit(1)
     wanted = [Verdict.VIOLATION] + ([Verdict.LEAK] if gate is Gate.LEAK else [])
-    if gate is not Gate.NEW and any(one.verdict in wanted for one in found.findings):
+    if gate is not Gate.NEW and any(one.verdict in wanted for one in audit_result.findings):
         raise typer.Exit(1)
-    if found.failed:
+    if audit_result.failed:
         raise typer.Exit(PART_FAILED)
 
 
@@ -273,12 +273,12 @@ def show_answer(console: Console, answer: Answer, everything: bool = False) -> N
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _print_answer(run: Path, answer: Answer, found: Audit, form: Form) -> None:
+def _print_answer(run: Path, answer: Answer, audit_result: Audit, form: Form) -> None:
     from audits.answer.exports import FORMATS
     from audits.membership_reports import REPORTS, read_tests
 
     if form.value in REPORTS:
-        sys.stdout.write(REPORTS[form.value](read_tests(run, found.findings)))
+        sys.stdout.write(REPORTS[form.value](read_tests(run, audit_result.findings)))
     else:
         sys.stdout.write(FORMATS[form.value](answer))
 
@@ -298,25 +298,25 @@ def _carried_out(
 
     with (
         only_known_modules(unless=trust_modules),
-        show_progress(console, "reading the run", quiet) as told,
+        show_progress(console, "reading the run", quiet) as report_progress,
     ):
         phases.begin("reading")
 
         def observed(what: str, done: int, total: int) -> None:
             phases.begin("attacks")
-            told(what, done, total)
+            report_progress(what, done, total)
 
         try:
-            found = carry_out(run, plan, observed)
+            audit_result = carry_out(run, plan, observed)
             phases.begin("report")
         except (KeyboardInterrupt, SystemExit):  # what it found is on the page, and that it ended
             with suppress(SecurefgError):
                 _write_pages(run)
             raise
         if is_foreign(run):
-            return found, None
+            return audit_result, None
         _keep_accepted(run, risks)
-        return found, _write_pages(run)
+        return audit_result, _write_pages(run)
 
 
 def _keep_accepted(run: Path, risks: Path | None) -> None:

@@ -197,13 +197,13 @@ def ledger(kit: Kit) -> None:
     for (run, field, rule), count in sorted(counts.items()):
         table.add_row(*map(printable, (run, field, rule, str(count))))
     _make_console().print(table if counts else "nothing private has left this site")
-    for words, own, within in (
+    for words, site_budget, within in (
         ("this month", policy.budget_per_month, MONTH),
         ("in all", policy.budget_total, None),
     ):
-        budget = own or Budget(epsilon=1.0)
+        budget = site_budget or Budget(epsilon=1.0)
         spent = books.spent(budget.unit, budget.delta, within)
-        limit = f" of {budget.epsilon:g}" if own else ", no limit set"
+        limit = f" of {budget.epsilon:g}" if site_budget else ", no limit set"
         _make_console().print(f"{words}: epsilon {spent.epsilon:.4g} per {budget.unit}{limit}")
 
 
@@ -264,20 +264,20 @@ def audit(
     from securefg.flare.kits import load_site_kit
     from securefg.site.findings import write_shared
 
-    found = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
-    console, own = Console(markup=False), load_site_kit(kit)
-    show_answer(console, make_answer(found.findings, site_facts(kit)), everything)
+    site_audit = audit_site(kit, Plan(only=tuple(only or ()), trials=trials, seed=seed))
+    console, site_kit = Console(markup=False), load_site_kit(kit)
+    show_answer(console, make_answer(site_audit.findings, site_facts(kit)), everything)
     console.print()
-    path = write_shared(site_findings(kit, found.findings), own.signer, out)
+    path = write_shared(site_findings(kit, site_audit.findings), site_kit.signer, out)
     console.print(
-        f"These {len(found.findings)} findings, and no row of data, are in {path}, signed by "
-        f"{own.name}. Read it before you pass it on; nothing was sent.",
+        f"These {len(site_audit.findings)} findings, and no row of data, are in {path}, signed by "
+        f"{site_kit.name}. Read it before you pass it on; nothing was sent.",
         highlight=False,
         soft_wrap=True,
     )
-    if any(finding.verdict is Verdict.VIOLATION for finding in found.findings):
+    if any(finding.verdict is Verdict.VIOLATION for finding in site_audit.findings):
         raise typer.Exit(1)
-    if found.failed:
+    if site_audit.failed:
         raise typer.Exit(PART_FAILED)
 
 
@@ -295,13 +295,15 @@ def assemble(
     from securefg.site.findings import read_shared
 
     plan, root = FederationPlan.read(kits), Root.load(Kits(kits).admin / "startup")
-    found = {}
+    findings_by_site = {}
     for path in files:
-        one = read_shared(path, root)
-        if one.run != plan.run or one.site not in plan.sites:
-            raise DataError(f"{path}: of {one.site} about {one.run}; wanted a site of {plan.run}")
-        if one.site in found:
-            raise DataError(f"{path}: a second file of {one.site}; wanted one of each site")
-        found[one.site] = one.findings
-    page = build_sites_page(plan.run, list(plan.sites), found, out)
+        site_file = read_shared(path, root)
+        if site_file.run != plan.run or site_file.site not in plan.sites:
+            raise DataError(
+                f"{path}: of {site_file.site} about {site_file.run}; wanted a site of {plan.run}"
+            )
+        if site_file.site in findings_by_site:
+            raise DataError(f"{path}: a second file of {site_file.site}; wanted one of each site")
+        findings_by_site[site_file.site] = site_file.findings
+    page = build_sites_page(plan.run, list(plan.sites), findings_by_site, out)
     Console(markup=False).print(f"page    {page}", highlight=False, soft_wrap=True)

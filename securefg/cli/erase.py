@@ -39,11 +39,13 @@ def erase(
     from securefg.runs.folder import RunFolder
 
     chosen, left_out = _parse_numbers("--nodes", nodes), _parse_numbers("--clients", clients)
-    found = release_without(RunFolder.open(run), chosen, left_out, show_difference=show_difference)
-    books = found.erasure
+    erased_run = release_without(
+        RunFolder.open(run), chosen, left_out, show_difference=show_difference
+    )
+    books = erased_run.erasure
     show_line(
         f"Released again without {books.num_nodes} nodes and {books.num_clients} clients: "
-        f"{found.folder.path}"
+        f"{erased_run.folder.path}"
     )
     for unit, cost in books.epsilon.items():
         if cost.together == 0:

@@ -44,33 +44,34 @@ def measure_mechanism(
             "--set claim.epsilon=... --set claim.delta=..."
         )
     claim = Claim(**given) if claim is None else replace(claim, **given)
-    found = measure_release(release, claim, trials, seed)
+    measured = measure_release(release, claim, trials, seed)
     if as_json:
         line = {
             "target": target,
             "claim": asdict(claim),
-            "epsilon_lower": found.counted.epsilon,
-            "ceiling": found.counted.ceiling,
-            "epsilon_lower_without_assumptions": found.bound.epsilon,
-            "epsilon_lower_if_gaussian": found.gaussian.epsilon,
-            "game": found.game,
-            "verdict": found.verdict,
-            "trials": found.bound.trials,
-            "seconds": round(found.seconds, 2),
+            "epsilon_lower": measured.counted.epsilon,
+            "ceiling": measured.counted.ceiling,
+            "epsilon_lower_without_assumptions": measured.bound.epsilon,
+            "epsilon_lower_if_gaussian": measured.gaussian.epsilon,
+            "game": measured.game,
+            "verdict": measured.verdict,
+            "trials": measured.bound.trials,
+            "seconds": round(measured.seconds, 2),
         }
         sys.stdout.write(json.dumps(line, allow_nan=False) + "\n")
     else:
         rounds = "" if claim.rounds == 1 else f" over {claim.rounds} releases"
         Console().print(
-            f"{found.verdict}  {target}: claimed epsilon {claim.epsilon:g} at delta "
+            f"{measured.verdict}  {target}: claimed epsilon {claim.epsilon:g} at delta "
             f"{claim.delta:g} per {claim.unit} ({claim.relation}){rounds}; shown at least "
-            f"{found.counted.epsilon:.4g} of {found.counted.ceiling:.4g} that could be shown, "
-            f"{_assumed_law(claim.noise)}, at "
-            f"99.9 % over {found.bound.trials} trials ({found.game}); {found.seconds:.1f} s",
+            f"{measured.counted.epsilon:.4g} of {measured.counted.ceiling:.4g} that could be "
+            f"shown, {_assumed_law(claim.noise)}, at "
+            f"99.9 % over {measured.bound.trials} trials "
+            f"({measured.game}); {measured.seconds:.1f} s",
             soft_wrap=True,
             highlight=False,
         )
-    if found.verdict == "VIOLATION":
+    if measured.verdict == "VIOLATION":
         raise typer.Exit(1)
 
 

@@ -183,11 +183,11 @@ def fetch_run(admin: Admin, job_id: str, target: Path, wait: float) -> None:
             "`securefg deploy stop KITS`; if the server was started anew, submit again"
         )
     progress = admin.show_status().progress
-    found = [x for x in admin.download(job_id).rglob(RESULT) if x.is_dir()]
-    if not found:
+    result_folders = [x for x in admin.download(job_id).rglob(RESULT) if x.is_dir()]
+    if not result_folders:
         raise RunFolderError(f"the job ended as {state} and left no run; the server's log says why")
     make_private_folder(target)
-    shutil.copytree(found[0], target, dirs_exist_ok=True)
+    shutil.copytree(result_folders[0], target, dirs_exist_ok=True)
     make_private_folder(target)  # FLARE's archive keeps no modes
     _show_fetched(target, progress, state)
 
@@ -244,13 +244,13 @@ def clean(
     from securefg.flare.cleaning import find_leftovers, remove_leftover
     from securefg.foundation.units import bytes_text, plural
 
-    found = find_leftovers(path, everything)
-    if not found:
+    leftovers = find_leftovers(path, everything)
+    if not leftovers:
         show_line(f"{path}: nothing to remove")
         return
-    for one in found:
-        show_line(f"{bytes_text(one.size):>10}  {one.path}: {one.what}")
-    require_consent(f"{path}: {plural(len(found), 'item')} would be removed", yes)
-    for one in found:
-        remove_leftover(one)
-    show_line(f"{path}: {plural(len(found), 'item')} removed")
+    for leftover in leftovers:
+        show_line(f"{bytes_text(leftover.size):>10}  {leftover.path}: {leftover.what}")
+    require_consent(f"{path}: {plural(len(leftovers), 'item')} would be removed", yes)
+    for leftover in leftovers:
+        remove_leftover(leftover)
+    show_line(f"{path}: {plural(len(leftovers), 'item')} removed")

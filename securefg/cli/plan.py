@@ -34,14 +34,14 @@ def plan(
     given = Sizes(nodes, features, classes, train, clients, holders, links)
     sized = with_sizes(load_config(config, overrides or []), given)
     parsed = sized.config
-    found = plan(parsed, sized.info, sized.training)
+    run_plan = plan(parsed, sized.info, sized.training)
     table = Table(
-        title=f"{found.num_training:,} of {found.num_nodes:,} nodes train, "
-        f"{found.num_clients:,} clients"
+        title=f"{run_plan.num_training:,} of {run_plan.num_nodes:,} nodes train, "
+        f"{run_plan.num_clients:,} clients"
     )
     for column in ("release", "numbers", "noise on each", "signal over noise"):
         table.add_column(column)
-    for release in found.releases:
+    for release in run_plan.releases:
         without = "noise in training" if release.trained else "no noise"
         ratio = without if release.ratio is None else f"{release.ratio:.1f}"
         table.add_row(release.name, f"{release.dim:,}", f"{release.noise:.4g}", ratio)
@@ -49,17 +49,17 @@ def plan(
     console.print(table)
     for setting, words in parsed.method.chosen.items():
         console.print(f"By the rule, {setting} is {words}.")
-    if not found.releases:
+    if not run_plan.releases:
         console.print("This run sends nothing private.")
-    elif not found.has_noise:
+    elif not run_plan.has_noise:
         console.print("No upload gets noise before it is sent, so this plan has nothing to weigh.")
-    elif found.worth_it:
+    elif run_plan.worth_it:
         baseline = parsed.method.baseline
         told_by = f" (method.name={baseline} tells)" if baseline else ""
         console.print(
             f"Worth it, as far as noise goes: every sum stands {WORTH:g} times above its noise, or "
-            f"more. Each client has about {found.training_per_client:,} training nodes of its own: "
-            f"where these are many, training alone may do as well{told_by}."
+            f"more. Each client has about {run_plan.training_per_client:,} training nodes of its "
+            f"own: where these are many, training alone may do as well{told_by}."
         )
     else:
         *others, last = parsed.method.remedies

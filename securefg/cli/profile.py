@@ -31,11 +31,11 @@ class Usage:
     @classmethod
     def now(cls) -> Usage:
         """Return the usage of this process up to now."""
-        own, others = (
+        own_usage, others = (
             resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         )
-        seconds = sum(used.ru_utime + used.ru_stime for used in (own, others))
-        return cls(seconds, _to_gib(own.ru_maxrss), _to_gib(others.ru_maxrss))
+        seconds = sum(used.ru_utime + used.ru_stime for used in (own_usage, others))
+        return cls(seconds, _to_gib(own_usage.ru_maxrss), _to_gib(others.ru_maxrss))
 
 
 def _to_gib(maxrss: int) -> float:

@@ -51,26 +51,26 @@ def rehearse(
     console = Console(stderr=as_json)
     with show_progress(console, "dealing out the data", quiet or as_json) as told:
         parsed = load_config(config, overrides or [])
-        found = carry_out(parsed, tuple(only or ()), seed, told)
+        rehearsal = carry_out(parsed, tuple(only or ()), seed, told)
     if as_json:
-        print_findings(found.findings)
+        print_findings(rehearsal.findings)
     elif not quiet:
-        _print_rehearsal(console, parsed, found, everything)
-    if fail_on is not Gate.VIOLATION and any(f.verdict is Verdict.LEAK for f in found.findings):
+        _print_rehearsal(console, parsed, rehearsal, everything)
+    if fail_on is not Gate.VIOLATION and any(f.verdict is Verdict.LEAK for f in rehearsal.findings):
         raise typer.Exit(1)
-    if found.failed:
+    if rehearsal.failed:
         raise typer.Exit(PART_FAILED)
 
 
 def _print_rehearsal(
-    console: Console, config: RunConfig, found: Rehearsal, everything: bool
+    console: Console, config: RunConfig, rehearsal: Rehearsal, everything: bool
 ) -> None:
     from audits.answer.build import facts_of_config, make_answer
     from audits.rehearsals.rehearse import lies_table
 
-    show_answer(console, make_answer(found.findings, facts_of_config(config)), everything)
+    show_answer(console, make_answer(rehearsal.findings, facts_of_config(config)), everything)
     console.print()
-    console.print(lies_table(found.findings))
-    floor = f"would take no part: {found.floor}" if found.floor else "would take part"
+    console.print(lies_table(rehearsal.findings))
+    floor = f"would take no part: {rehearsal.floor}" if rehearsal.floor else "would take part"
     text = printable(f"\na site with the default floor {floor}", keep="\n")
     console.print(text, highlight=False, markup=False)

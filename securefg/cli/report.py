@@ -85,17 +85,17 @@ def compare(
     from securefg.reports.compare import write_comparison
 
     with only_known_modules(unless=trust_modules):
-        found = side_by_side(runs)
+        comparison = side_by_side(runs)
     console = Console(markup=False)
-    names = [printable(name, keep="") for name in found.names]
+    names = [printable(name, keep="") for name in comparison.names]
     table = Table("", *names, box=None, pad_edge=False)
-    for lines in (found.results, found.findings, found.settings):
+    for lines in (comparison.results, comparison.findings, comparison.settings):
         for line in lines:
             table.add_row(
                 *map(printable, (line.name, *line.values)), style="bold" if line.differs else None
             )
         table.add_section()
-    page = write_comparison(found, out or runs[0].resolve().parent / "compare.html")
+    page = write_comparison(comparison, out or runs[0].resolve().parent / "compare.html")
     if not quiet:
         console.print(table)
         show_line(f"page  {page}", console)

@@ -79,12 +79,12 @@ def reproduce(
         end_sweep(collect_entries(get_entries(entry), options, engine, console), False)
         return
     asked = Asked(get_entries(entry), options, jobs, out or root / "tables", docs, stored)
-    told = carry_out(asked, console)
-    for result, path in told.pages:
+    sweep_outcome = carry_out(asked, console)
+    for result, path in sweep_outcome.pages:
         _print_figures(result, console)
         console.print(f"{result.entry.name}: {result.tally or 'nothing to judge'}")
         show_line(f"  {path}", console)
-    end_sweep(told.failed, told.interrupted)
+    end_sweep(sweep_outcome.failed, sweep_outcome.interrupted)
 
 
 def _print_entries(entries: Sequence[Entry], console: Console) -> None:
@@ -93,11 +93,11 @@ def _print_entries(entries: Sequence[Entry], console: Console) -> None:
 
     columns = ("entry", "what", "cells", "seeds", "published", "run", "3 seeds", "off by > 5")
     table = Table(*columns, box=None, pad_edge=False)
-    for one in entries:
-        known = count_cells((one,))
+    for entry in entries:
+        known = count_cells((entry,))
         counts = (known.published, known.run, known.with_seeds, known.far)
-        cells = (len(one.cells), one.seeds, *counts)
-        table.add_row(one.name, one.title, *map(str, cells))
+        cells = (len(entry.cells), entry.seeds, *counts)
+        table.add_row(entry.name, entry.title, *map(str, cells))
     console.print(table)
     console.print(count_cells(entries).text)
 

@@ -58,14 +58,14 @@ def runs(
 
     if not root.is_dir():
         raise InputError(f"{root}: found no such folder; expected a folder of runs")
-    found = list_entries(root)
+    run_entries = list_entries(root)
     console = Console()
     table = Table("run", "state", "test accuracy", "size", box=None, pad_edge=False)
-    for one in found:
+    for one in run_entries:
         table.add_row(one.path.name, one.state, one.accuracy, bytes_text(one.size))
     console.print(table)
-    console.print(f"{len(found)} runs, {bytes_text(sum(one.size for one in found))}")
-    for path in removable_folders(found, clean) if clean is not None else ():
+    console.print(f"{len(run_entries)} runs, {bytes_text(sum(one.size for one in run_entries))}")
+    for path in removable_folders(run_entries, clean) if clean is not None else ():
         if yes:
             with owned(path if clean is Clean.unfinished else path.parent):  # refuses a run at work
                 shutil.rmtree(path)
@@ -104,9 +104,9 @@ def _make_entry(path: Path) -> Entry:
     )
 
 
-def removable_folders(found: list[Entry], clean: Clean) -> list[Path]:
+def removable_folders(run_entries: list[Entry], clean: Clean) -> list[Path]:
     """A folder that was written to lately may be running, and stays."""
     if clean is Clean.checkpoints:
-        kept = [one.path / "checkpoints" for one in found if one.finished]
+        kept = [one.path / "checkpoints" for one in run_entries if one.finished]
         return [path for path in kept if path.is_dir() and not path.is_symlink()]
-    return [one.path for one in found if not one.finished and one.minutes > MINUTES_AT_REST]
+    return [one.path for one in run_entries if not one.finished and one.minutes > MINUTES_AT_REST]

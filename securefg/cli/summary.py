@@ -52,33 +52,33 @@ def summary_table(summary: Summary) -> Table:
 
 def _add_scores(table: Table, summary: Summary) -> None:
     """Add every further test score beside that of always naming one class, and the alerts."""
-    found = summary.test_scores
-    if found is None:
+    test_scores = summary.test_scores
+    if test_scores is None:
         return
-    for name, value in found.figures().items():
+    for name, value in test_scores.figures().items():
         if name == "majority":
             table.add_row("always one class", f"{value:.4f}")
             continue
-        never = no_skill(found, name)
+        never = no_skill(test_scores, name)
         beside = "" if never is None else f" (always one class {never:.4f})"
         table.add_row(f"test {name.replace('_', ' ')}", f"{value:.4f}{beside}")
-    if found.majority is not None and found.majority > RARE_ABOVE:
+    if test_scores.majority is not None and test_scores.majority > RARE_ABOVE:
         for client, alerts in list(summary.alerts.items())[:MOST_CLIENTS]:
             table.add_row(f"alerts of client {client}", _alert_words(alerts))
 
 
 def _alert_words(alerts: ClientAlerts) -> str:
-    told = alerts.first or alerts.threshold
+    alert_scores = alerts.first or alerts.threshold
     kind = "first" if alerts.first else "above the threshold of validation nodes"
     shares = [
         f"{name} {'none' if value is None else format(value, '.2f')}"
         for name, value in (
-            ("precision", told.precision),
-            ("recall", told.recall),
+            ("precision", alert_scores.precision),
+            ("recall", alert_scores.recall),
             ("average precision", alerts.average_precision),
         )
     ]
-    return f"{told.alerts} {kind}: {', '.join(shares)}, of {alerts.positives} to find"
+    return f"{alert_scores.alerts} {kind}: {', '.join(shares)}, of {alerts.positives} to find"
 
 
 def add_epsilons(table: Table, claims: Mapping[Unit, ClaimedEpsilon], form: str) -> None:

@@ -58,9 +58,9 @@ def _explain_value(error: Any, words: str, see: str) -> str:
     cause = error.__cause__
     if not isinstance(cause, ValidationError):
         return complain_about(key, "nothing", "a value", see)
-    found = str(cause.errors()[0]["input"])
+    given_value = str(cause.errors()[0]["input"])
     if match := _CHOICE.match(words):
         known = [one.strip("' ") for one in match[1].split(",")]
-        return explain_unknown_name(key, found, known)
+        return explain_unknown_name(key, given_value, known)
     expected = words.removeprefix("Input should be ").partition(",")[0]
-    return complain_about(key, found, _PLAIN.get(expected, expected), see)
+    return complain_about(key, given_value, _PLAIN.get(expected, expected), see)

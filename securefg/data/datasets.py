@@ -71,19 +71,19 @@ def _read_outside(settings: DataSettings, seed: int) -> Dataset:
     """Return what another package's DATASET reads, once it is found to be a whole dataset."""
     name = settings.name
     source = getattr(find_module("data.name", name, {}, GROUP), "DATASET", None)
-    found: object = source
+    outside_data: object = source
     if isinstance(source, Source):
-        found = source.read(settings.root, torch_stream(seed, "dataset"))
-    if not isinstance(found, Dataset):
+        outside_data = source.read(settings.root, torch_stream(seed, "dataset"))
+    if not isinstance(outside_data, Dataset):
         raise DataError(
-            f"data.name: found {type(found).__name__} from {name!r}; expected a Source that "
+            f"data.name: found {type(outside_data).__name__} from {name!r}; expected a Source that "
             "reads a Dataset (securefg.data.dataset)"
         )
-    kinds = (found.features.dtype, found.edge_index.dtype, found.labels.dtype)
+    kinds = (outside_data.features.dtype, outside_data.edge_index.dtype, outside_data.labels.dtype)
     if kinds != (torch.float32, torch.int64, torch.int64):
         raise DataError(f"{name}: found {kinds}; expected float32 features, int64 edges and labels")
-    clean = sorted_edges if found.directed else undirected
-    checked = found.checked(name)
+    clean = sorted_edges if outside_data.directed else undirected
+    checked = outside_data.checked(name)
     return replace(checked, edge_index=clean(checked.edge_index, checked.num_nodes))
 
 

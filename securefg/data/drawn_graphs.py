@@ -79,12 +79,12 @@ def _with_numbers(graph: Graph, settings: CsbmSettings, tags: Ints, seed: int) -
     drawn = drawn[once][place]
     both = (tags[source] > 0) & (tags[target] > 0)
     numbers = torch.from_numpy(np.where(both[:, None], drawn**0.5, drawn).astype(np.float32))
-    found = replace(graph, edge_features=numbers)
+    numbered_graph = replace(graph, edge_features=numbers)
     if not settings.edge_sums or graph.features.dim() != 2:
-        return found
+        return numbered_graph
     sums = torch.zeros(graph.num_nodes, settings.edge_features)
     sums.index_add_(0, graph.edge_index[0], numbers / settings.edge_features**0.5)
-    return replace(found, features=torch.cat([graph.features, sums], 1))
+    return replace(numbered_graph, features=torch.cat([graph.features, sums], 1))
 
 
 def _draw_topology(settings: CsbmSettings) -> tuple[Ints, Adjacency, Split]:
@@ -119,12 +119,20 @@ def _sparse_block_model(
     (c_in, c_out), n = _link_rates(settings), settings.num_nodes
     plus, minus = np.flatnonzero(tags > 0), np.flatnonzero(tags < 0)
     parts = []
-    for one, other, rate in ((plus, plus, c_in), (minus, minus, c_in), (plus, minus, c_out)):
-        same = one is other
-        pairs = len(one) * (len(one) - 1) // 2 if same else len(one) * len(other)
+    for first_nodes, other, rate in (
+        (plus, plus, c_in),
+        (minus, minus, c_in),
+        (plus, minus, c_out),
+    ):
+        same = first_nodes is other
+        pairs = (
+            len(first_nodes) * (len(first_nodes) - 1) // 2
+            if same
+            else len(first_nodes) * len(other)
+        )
         chosen = _draw_distinct(pairs, int(stream.binomial(pairs, rate / n)), stream)
         row, column = _triangle_pair(chosen) if same else np.divmod(chosen, len(other))
-        parts.append(np.stack([one[row], other[column]]))
+        parts.append(np.stack([first_nodes[row], other[column]]))
     source, target = np.concatenate(parts, 1)
     ends = np.concatenate([source, target]), np.concatenate([target, source])
     return csr_array((np.ones(len(ends[0]), bool), ends), shape=(n, n))

@@ -178,13 +178,15 @@ class Admission:
             )
 
     def _expected_releases(self, fields: Iterable[PlannedField], turn: Turn) -> list[Release]:
-        found = []
+        expected_releases = []
         for planned in fields:
             message = self._method.message(planned.kind)
             size = (planned.dim, planned.num_rows)
             mechanism = self._policy.mechanism(message, planned.field, *size)
-            found.append(Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt))
-        return found
+            expected_releases.append(
+                Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
+            )
+        return expected_releases
 
     def note(self, releases: Iterable[Release]) -> None:
         """Count what left."""

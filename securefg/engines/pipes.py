@@ -45,15 +45,17 @@ def send(pipe: Connection, header: dict[str, Any], blob: Body = b"") -> None:
 def receive(pipe: Connection) -> tuple[dict[str, Any], Body]:
     """Return a header and its blob, which cannot be written to. Memory goes back with its last
     view."""
-    told = json.loads(pipe.recv_bytes())
-    if not told["shared"]:
-        return told["header"], pipe.recv_bytes()
+    message_head = json.loads(pipe.recv_bytes())
+    if not message_head["shared"]:
+        return message_head["header"], pipe.recv_bytes()
     with _pipe_socket(pipe) as line:
         _, memories, *_ = socket.recv_fds(line, 1, 1)
     if not memories:
         raise EOFError  # the other side ended between a header and its blob
     try:
-        return told["header"], memoryview(mmap.mmap(memories[0], 0, access=mmap.ACCESS_READ))
+        return message_head["header"], memoryview(
+            mmap.mmap(memories[0], 0, access=mmap.ACCESS_READ)
+        )
     finally:
         os.close(memories[0])
 

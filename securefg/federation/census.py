@@ -143,13 +143,13 @@ class Censuses:
 
 def count_replies(replies: Replies[M]) -> State:
     """Return the sums of a census. Sizes and holders are whole numbers."""
-    found: State = {}
+    counted_sums: State = {}
     assert replies.message is not None
     for name, value in replies.message.values().items():
         if isinstance(value, Tensor):
             total, means = replies.sum(name), replies.message.declarations[name].means
-            found[name] = total.round() if isinstance(means, Size | Holdings) else total
-    return found
+            counted_sums[name] = total.round() if isinstance(means, Size | Holdings) else total
+    return counted_sums
 
 
 def with_summable_rows(

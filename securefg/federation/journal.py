@@ -124,13 +124,13 @@ class Outcome:
 
 def recorded_outcomes(records: Iterable[Record]) -> list[Outcome]:
     """Return the outcomes of all masked asks, in the order of the records."""
-    found, last = list[tuple[int, int, int, str]](), dict[int, int]()
+    outcome_rows, last = list[tuple[int, int, int, str]](), dict[int, int]()
     for at, record in enumerate(records):
         last[record.attempt] = at
         if record.sender == "sum" or record.note.startswith(ABORTED):
             digest = record.note.removeprefix(ABORTED)
-            found.append((at, record.attempt, record.round, digest))
-    return [Outcome(a, r, digest, last[a] == at) for at, a, r, digest in found]
+            outcome_rows.append((at, record.attempt, record.round, digest))
+    return [Outcome(a, r, digest, last[a] == at) for at, a, r, digest in outcome_rows]
 
 
 def check_against_records(folder: Path, outcomes: Iterable[Outcome]) -> int:
@@ -156,13 +156,15 @@ def check_none_missing(
     ended  rounds that went on after their outcomes
     """
     kept = {read_entry(path)[1] for path in folder.glob("*.bin")}
-    for one in outcomes:
-        is_asked_again = any(o.round == one.round and o.attempt > one.attempt for o in outcomes)
-        is_cut_off = one.is_last and (is_asked_again or one.round not in ended)
-        if one.round > done and one.digest not in kept and not is_cut_off:
+    for outcome in outcomes:
+        is_asked_again = any(
+            o.round == outcome.round and o.attempt > outcome.attempt for o in outcomes
+        )
+        is_cut_off = outcome.is_last and (is_asked_again or outcome.round not in ended)
+        if outcome.round > done and outcome.digest not in kept and not is_cut_off:
             raise RunFolderError(
-                f"{folder}: found no file for an outcome of round {one.round} that the transcript "
-                f"recorded; expected all{_ANEW}"
+                f"{folder}: found no file for an outcome of round {outcome.round} that the "
+                f"transcript recorded; expected all{_ANEW}"
             )
 
 
@@ -200,11 +202,13 @@ def _encode_entry(entry: Entry) -> bytes:
 
 
 def _decode_entry(data: bytes) -> Entry:
-    found = codec.decode_fields(data)
-    facts = {name: found.pop(f"entry.{name}") for name in ("kind", "request", "step", "last")}
-    clients, aborted = found.pop("entry.clients"), found.pop("entry.aborted")
-    sums = {n.removeprefix(_SUM): v for n, v in found.items() if n.startswith(_SUM)}
-    rest: dict[str, Value] = {n: v for n, v in found.items() if not n.startswith(_SUM)}
+    decoded_fields = codec.decode_fields(data)
+    facts = {
+        name: decoded_fields.pop(f"entry.{name}") for name in ("kind", "request", "step", "last")
+    }
+    clients, aborted = decoded_fields.pop("entry.clients"), decoded_fields.pop("entry.aborted")
+    sums = {n.removeprefix(_SUM): v for n, v in decoded_fields.items() if n.startswith(_SUM)}
+    rest: dict[str, Value] = {n: v for n, v in decoded_fields.items() if not n.startswith(_SUM)}
     return Entry(
         **facts,  # type: ignore[arg-type]
         clients=Clients.parse(str(clients)),

@@ -27,13 +27,15 @@ SHOWN = 60
 
 def due_releases(policy: Policy, reply: type[Message], fields: Fields, turn: Turn) -> list[Release]:
     """Return what the policy books for a reply, whatever its sender claims."""
-    found = []
+    releases_due = []
     for name, value in fields.items():
         if reply.declarations[name].is_private and isinstance(value, Stored):
             like = torch.empty(tuple(value.shape), device="meta")
             mechanism = policy.mechanism(reply, name, like[0].numel(), num_rows(like))
-            found.append(Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt))
-    return found
+            releases_due.append(
+                Release(mechanism, turn.clients, turn.round, turn.step, turn.attempt)
+            )
+    return releases_due
 
 
 def check_claims(claimed: list[Release], due: list[Release]) -> None:
@@ -56,21 +58,21 @@ def odd_ones(messages: Mapping[str, Fields]) -> dict[str, str]:
     If two kinds came from equally many hosts, nobody can tell who is wrong: all of them are odd, so
     that no host can pass its own kind off as the usual one.
     """
-    found: dict[str, str] = {}
+    reason_of_host: dict[str, str] = {}
     names = {name for fields in messages.values() for name in fields}
     for name in sorted(names):
         kinds = {host: _shown_kind(fields.get(name)) for host, fields in messages.items()}
         (usual, most), *others = Counter(kinds.values()).most_common()
         if any(count == most for _, count in others):
             reason = f"{name}: hosts sent different kinds, and no kind came from most of them"
-            found |= dict.fromkeys(kinds, reason)
+            reason_of_host |= dict.fromkeys(kinds, reason)
             continue
-        found |= {
+        reason_of_host |= {
             host: f"{name}: {kind}, where most sent {usual}"
             for host, kind in kinds.items()
             if kind != usual
         }
-    return found
+    return reason_of_host
 
 
 def _shown_kind(value: Any) -> str:

@@ -57,7 +57,7 @@ def quality_of(confusion: Tensor) -> Quality | None:
     """Return the scores of (C, C) counts, or None if there are no nodes. Classes without nodes do
     not count."""
     counts = confusion.double()
-    truth, said, right = counts.sum(1), counts.sum(0), counts.diagonal()
+    truth, predicted_counts, right = counts.sum(1), counts.sum(0), counts.diagonal()
     if not bool(truth.sum() > 0):
         return None
     classes = tuple(
@@ -67,7 +67,9 @@ def quality_of(confusion: Tensor) -> Quality | None:
             precision=hit / named if named else None,
             f1=2 * hit / (n + named) if n + named else 0.0,
         )
-        for n, named, hit in zip(truth.tolist(), said.tolist(), right.tolist(), strict=True)
+        for n, named, hit in zip(
+            truth.tolist(), predicted_counts.tolist(), right.tolist(), strict=True
+        )
     )
     present = [one for one in classes if one.count]
     return Quality(
@@ -95,12 +97,14 @@ def ranks_of(logits: Tensor, labels: Tensor, mask: Tensor) -> Ranks | None:
     return mean_ranks([(pair, 1) for pair in _rank_classes(rows.softmax(-1).T[chosen], so)])
 
 
-def mean_ranks(found: Sequence[tuple[Ranks, int]]) -> Ranks | None:
+def mean_ranks(weighted_ranks: Sequence[tuple[Ranks, int]]) -> Ranks | None:
     """Return the mean of ranks, each counting by its weight, or None if there are none."""
-    total = sum(weight for _, weight in found)
+    total = sum(weight for _, weight in weighted_ranks)
     if not total:
         return None
-    area, precision = (sum(pair[i] * weight for pair, weight in found) / total for i in (0, 1))
+    area, precision = (
+        sum(pair[i] * weight for pair, weight in weighted_ranks) / total for i in (0, 1)
+    )
     return area, precision
 
 
@@ -110,19 +114,19 @@ def confusion_of(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(place.flatten(), minlength=num_classes**2).reshape(num_classes, -1)
 
 
-def _rank_classes(scores: Tensor, so: Tensor) -> list[Ranks]:
+def _rank_classes(scores: Tensor, is_of_class: Tensor) -> list[Ranks]:
     """Return ROC AUC and average precision of every class against all others, where both have
     nodes. Ties count as one step. Scores and whether they are of the class: (C, n)."""
-    ones = so.sum(1)
-    known = (ones > 0) & (ones < so.shape[1])
+    ones = is_of_class.sum(1)
+    known = (ones > 0) & (ones < is_of_class.shape[1])
     if not bool(known.any()):
         return []
     ordered, order = scores[known].sort(dim=1, descending=True)
-    hit, ones = so[known].gather(1, order).double(), ones[known].double()
+    hit, ones = is_of_class[known].gather(1, order).double(), ones[known].double()
     first, last = _tied_places(ordered)
     until = hit.cumsum(1)
     above, before = until.gather(1, last), (until - hit).gather(1, first)
-    area = ((1 - hit) * (above + before) / 2).sum(1) / (ones * (so.shape[1] - ones))
+    area = ((1 - hit) * (above + before) / 2).sum(1) / (ones * (is_of_class.shape[1] - ones))
     precision = (hit * above / (last + 1)).sum(1) / ones
     return list(zip(area.tolist(), precision.tolist(), strict=True))
 

@@ -97,12 +97,14 @@ class Admin:
 
     def download(self, job_id: str) -> Path:
         """Fetch the job's result into the kit and return its folder."""
-        told = self._ask_session("download_job_result", job_id)
-        if not isinstance(told, str) or not Path(told).resolve().is_relative_to(self.kit.resolve()):
+        result_path = self._ask_session("download_job_result", job_id)
+        if not isinstance(result_path, str) or not Path(result_path).resolve().is_relative_to(
+            self.kit.resolve()
+        ):
             raise RunFailed(
-                f"the FLARE server says that its result lies in {shown(told)}: not taken"
+                f"the FLARE server says that its result lies in {shown(result_path)}: not taken"
             )
-        return Path(told)
+        return Path(result_path)
 
     def _run_command(self, command: str) -> dict[str, Any]:
         """Return the server's answer to a command of ours."""

@@ -62,21 +62,21 @@ def find_leftovers(path: Path, everything: bool) -> list[Leftover]:
         )
     if everything:
         return [Leftover(path, "the whole folder, with its KEYS and BOOKS, for good")]
-    found = [leftover for kit in kits for leftover in _in_kit(kit)]
+    leftovers = [leftover for kit in kits for leftover in _in_kit(kit)]
     if path not in kits:
         named = ((path / name, what) for name, what in OF_THE_ADMIN.items())
-        found += [Leftover(one, what) for one, what in named if one.exists()]
-    return found
+        leftovers += [Leftover(one, what) for one, what in named if one.exists()]
+    return leftovers
 
 
 def _in_kit(kit: Path) -> Iterator[Leftover]:
-    for one in sorted(kit.iterdir()):
-        if one.name in STORES:
-            yield Leftover(one, STORES[one.name])
-        elif JOB_ID.fullmatch(one.name):
-            yield Leftover(one, "a job's own folder")
-        elif any(one.match(pattern) for pattern in LOGS):
-            yield Leftover(one, "a log")
+    for kit_entry in sorted(kit.iterdir()):
+        if kit_entry.name in STORES:
+            yield Leftover(kit_entry, STORES[kit_entry.name])
+        elif JOB_ID.fullmatch(kit_entry.name):
+            yield Leftover(kit_entry, "a job's own folder")
+        elif any(kit_entry.match(pattern) for pattern in LOGS):
+            yield Leftover(kit_entry, "a log")
 
 
 def remove_leftover(leftover: Leftover) -> None:

@@ -67,18 +67,19 @@ def _known_fields(method: AnyMethod) -> list[str]:
     return sorted(FIELDS[known] for known in method.server_knows)
 
 
-def _check_range(path: Path, name: str, found: Tensor, public: PublicInfo) -> None:
+def _check_range(path: Path, name: str, node_data: Tensor, public: PublicInfo) -> None:
     shape, low, high = {
         "edge_index": ((2, -1), 0, public.num_nodes),
         "known_labels": ((public.num_nodes,), -1, public.num_classes),
         "trainers": ((public.num_trainers,), 0, public.num_clients),
     }[name]
-    fits = found.dim() == len(shape) and all(
-        size in (-1, have) for size, have in zip(shape, found.shape, strict=True)
+    fits = node_data.dim() == len(shape) and all(
+        size in (-1, have) for size, have in zip(shape, node_data.shape, strict=True)
     )
-    if found.dtype != torch.int64 or not fits:
+    if node_data.dtype != torch.int64 or not fits:
         raise DataError(
-            f"{path}: {name} is {found.dtype} of shape {tuple(found.shape)}; wanted int64, {shape}"
+            f"{path}: {name} is {node_data.dtype} of shape {tuple(node_data.shape)}; "
+            f"wanted int64, {shape}"
         )
-    if found.numel() and not low <= int(found.min()) <= int(found.max()) < high:
+    if node_data.numel() and not low <= int(node_data.min()) <= int(node_data.max()) < high:
         raise DataError(f"{path}: {name} has numbers outside of {low} to {high - 1}")

@@ -48,15 +48,17 @@ class Request:
             data = read_json(path)
             wish = x509.load_pem_x509_csr(data["csr"].encode())
             keys = tuple(bytes.fromhex(key) for key in data["masking_keys"])
-            found = cls(str(data["party"]), _rsa_key(wish), keys, bytes.fromhex(data["signature"]))
+            request = cls(
+                str(data["party"]), _rsa_key(wish), keys, bytes.fromhex(data["signature"])
+            )
             names = wish.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-            if not wish.is_signature_valid or [str(n.value) for n in names] != [found.party]:
+            if not wish.is_signature_valid or [str(n.value) for n in names] != [request.party]:
                 raise ValueError("the request is not signed by the party that it names")
-            signed = signed_keys(found.party, found.masking_keys)
-            check_signature(found.public, found.signature, PURPOSE, *signed)
+            signed = signed_keys(request.party, request.masking_keys)
+            check_signature(request.public, request.signature, PURPOSE, *signed)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ProtocolError) as error:
             raise DataError(f"{path}: not a request of a party: {error}") from error
-        return found
+        return request
 
 
 def make_request(name: str, folder: Path, num_clients: int) -> Path:
@@ -86,25 +88,25 @@ def make_request(name: str, folder: Path, num_clients: int) -> Path:
     return folder / "request.json"
 
 
-def install(kit: Path, own: Path, keys: Path | None, hosts: dict[str, Clients]) -> None:
+def install(kit: Path, own_folder: Path, keys: Path | None, hosts: dict[str, Clients]) -> None:
     """Complete a kit with the party's own keys. Raise unless the certificate is for them."""
     startup = kit / "startup"
     stem = "server" if (startup / "server.crt").exists() else "client"
     try:
-        secret = (own / "private" / "party.key").read_bytes()
-        masking = (own / "private" / "masking.keys").read_bytes()
+        secret = (own_folder / "private" / "party.key").read_bytes()
+        masking = (own_folder / "private" / "masking.keys").read_bytes()
         key = serialization.load_pem_private_key(secret, password=None)
         certificate = x509.load_pem_x509_certificate((startup / f"{stem}.crt").read_bytes())
     except (OSError, ValueError) as error:
-        raise DataError(f"{kit}, {own}: {error}") from error
+        raise DataError(f"{kit}, {own_folder}: {error}") from error
     if certificate.public_key() != key.public_key():
-        raise ConfigError(f"{startup / f'{stem}.crt'}: not for the key in {own}")
+        raise ConfigError(f"{startup / f'{stem}.crt'}: not for the key in {own_folder}")
     _write_secret(startup / f"{stem}.key", secret)
     if keys is not None:
         keys.mkdir(parents=True, exist_ok=True, mode=0o700)
         parts = [masking[i : i + SECRET_BYTES] for i in range(0, len(masking), SECRET_BYTES)]
         if len(parts) != sum(map(len, hosts.values())):
-            raise ConfigError(f"{own}: {len(parts)} masking keys; the plan has {hosts}")
+            raise ConfigError(f"{own_folder}: {len(parts)} masking keys; the plan has {hosts}")
         for name, clients in hosts.items():
             _write_secret(keys / f"{name}.keys", b"".join(parts[: len(clients)]))
             parts = parts[len(clients) :]

@@ -90,11 +90,11 @@ class LocalProcesses:
 
     def pids(self, party: str | None = None) -> list[int]:
         """All processes that bear the mark; of one party, those that have its kit as argument."""
-        found = _marked_processes(self._mark)
+        process_ids = _marked_processes(self._mark)
         if party is None:
-            return found
+            return process_ids
         kit = str((self._kits.path / party).resolve()).encode()
-        return [pid for pid in found if kit in _process_arguments(pid)]
+        return [pid for pid in process_ids if kit in _process_arguments(pid)]
 
     def job_pids(self, party: str) -> list[int]:
         """The processes that FLARE started at a party for the job."""
@@ -276,19 +276,19 @@ def _follow_job(
     meddle: Callable[[LocalProcesses], None] | None,
 ) -> Outcome:
     """Show the rounds as they come; pass on a wish to stop. Return or raise what the server did."""
-    attempts, told, started = folder.path / "attempts.jsonl", 0, False
+    attempts, reported_round, started = folder.path / "attempts.jsonl", 0, False
     before = len(read_json_lines(attempts))
     watch = Watch(processes, 2 * experiment.config.engine.start_within)
     while True:
         ended = _job_outcome(folder, job)
         lines = read_json_lines(attempts)
         if not started and len(lines) > before:
-            started, told = True, lines[-1]["after_round"]
-            observer.started(experiment, told + 1)
+            started, reported_round = True, lines[-1]["after_round"]
+            observer.started(experiment, reported_round + 1)
         if started:
             for line in folder.metrics():
-                if line["round"] > told:
-                    told = line["round"]
+                if line["round"] > reported_round:
+                    reported_round = line["round"]
                     observer.round_done(RoundReport(**line))
         if ended is not None:
             raise_breach(ended)

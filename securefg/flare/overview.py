@@ -50,15 +50,15 @@ def is_dead(silence: float | None) -> bool:
     return silence is None or silence > SILENT_SECONDS
 
 
-def read_overview(told: Mapping[str, Any]) -> Overview:
+def read_overview(status_answer: Mapping[str, Any]) -> Overview:
     """Return the server's answer, checked. Raise `RunFailed` where it is none."""
-    silence = told.get("silence")
+    silence = status_answer.get("silence")
     if not isinstance(silence, dict) or not all(map(_is_silence, silence.values())):
         raise RunFailed(f"the server's status: silence: found {shown(silence)}; expected seconds")
-    jobs = told.get("jobs")
+    jobs = status_answer.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, str) for job in jobs):
         raise RunFailed(f"the server's status: jobs: found {shown(jobs)}; expected names")
-    return Overview(silence, read_progress(told.get("progress")), tuple(jobs))
+    return Overview(silence, read_progress(status_answer.get("progress")), tuple(jobs))
 
 
 def _is_silence(value: object) -> bool:

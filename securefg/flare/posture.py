@@ -81,11 +81,11 @@ def _key_lines(kit: Path) -> Iterator[Line]:
 
 def _belong_together(certificate: Path, key: Path) -> bool:
     try:
-        found = serialization.load_pem_private_key(key.read_bytes(), password=None)
+        private_key = serialization.load_pem_private_key(key.read_bytes(), password=None)
     except (OSError, ValueError, TypeError):
         return False
     shown = x509.load_pem_x509_certificate(certificate.read_bytes())
-    return found.public_key() == shown.public_key()
+    return private_key.public_key() == shown.public_key()
 
 
 def _network_lines(kit: Path) -> Iterator[Line]:
@@ -128,30 +128,30 @@ def _door_lines(is_server: bool) -> Iterator[Line]:
 def _port_lines(kit: Path) -> Iterator[Line]:
     """Where the kit's processes listen now, if any run."""
     psutil: Any = importlib.import_module("psutil")
-    found = [
+    listening_addresses = [
         f"{one.laddr.ip}:{one.laddr.port}"
         for pid in find_processes(kit)
         for one in psutil.Process(pid).net_connections("inet")
         if one.status == psutil.CONN_LISTEN
     ]
-    yield Line("listens on", ", ".join(sorted(found)) or "nothing: not started")
+    yield Line("listens on", ", ".join(sorted(listening_addresses)) or "nothing: not started")
 
 
 def _host_lines(kit: Path, home: Path) -> Iterator[Line]:
     """The hosts' shards, and their masking keys where the roster has their other halves."""
     try:
         job = Job.read(plan_path(kit))
-        own = job.sites[Signer.load(kit / "startup").name]
+        site_clients = job.sites[Signer.load(kit / "startup").name]
         read_roster(
             kit / "local" / "securefg" / "roster.json", Root.load(kit / "startup"), job.sites
         )
         wanted = [
-            *(home / "shards" / f"{name}.safetensors" for name in own),
-            *(home / "keys" / f"{name}.keys" for name in own),
+            *(home / "shards" / f"{name}.safetensors" for name in site_clients),
+            *(home / "keys" / f"{name}.keys" for name in site_clients),
         ]
         missing = [str(path) for path in wanted if not path.is_file()]
         bad = f"missing: {', '.join(missing)}" if missing else ""
-        yield Line("hosts", f"{', '.join(own)}; roster signed by all", bad)
+        yield Line("hosts", f"{', '.join(site_clients)}; roster signed by all", bad)
     except (SecurefgError, KeyError) as error:
         yield Line("hosts", "none", str(error))
 

@@ -73,12 +73,12 @@ class ProgressFile:
             write_json(self._path, self._now.model_dump(mode="json"), sync=False, mode=PRIVATE)
 
 
-def read_progress(told: Any) -> Progress | None:
+def read_progress(raw_progress: Any) -> Progress | None:
     """Return the server's word on a run, checked, or None where the run has not begun."""
-    if told is None:
+    if raw_progress is None:
         return None
     try:
-        return Progress.model_validate(told)
+        return Progress.model_validate(raw_progress)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the whole"

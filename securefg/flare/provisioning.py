@@ -183,14 +183,14 @@ def provision_for(
     return kits
 
 
-def complete_kit(kit: Path, own: Path) -> None:
+def complete_kit(kit: Path, own_folder: Path) -> None:
     """Put a party's own keys into the kit that came back to it."""
     if (kit / "startup" / "fed_server.json").exists():
-        install(kit, own, None, {})
+        install(kit, own_folder, None, {})
         return
     job = Job.read(plan_path(kit))
     name = read_json(kit / "startup" / "fed_client.json")["client"]["fqsn"]
-    install(kit, own, home_of(kit) / "keys", dict(job.sites[name]))
+    install(kit, own_folder, home_of(kit) / "keys", dict(job.sites[name]))
 
 
 def review_kit(kit: Path) -> tuple[list[str], str | None]:

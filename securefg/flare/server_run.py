@@ -118,11 +118,11 @@ class ServerRun:
             error, ended = raised, breach_header(raised)
         except Exception as raised:
             error, ended = raised, {"breach": "RunFailed", "reason": f"a bug: {raised!r}"}
-        told = self._folder.path / "private"
-        told.mkdir(parents=True, exist_ok=True)
+        private_folder = self._folder.path / "private"
+        private_folder.mkdir(parents=True, exist_ok=True)
         complaints = self._engine.complaints if self._engine else {}
         about = {"submission": self._job.submission, "complaints": complaints}
-        write_json(told / OUTCOME, {**about, **ended}, mode=PRIVATE)
+        write_json(private_folder / OUTCOME, {**about, **ended}, mode=PRIVATE)
         self._tell_end(ended)
         return self._folder.path, error
 

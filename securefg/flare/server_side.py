@@ -107,7 +107,7 @@ class Flare(Engine):
     def measure(self, release: Body, *, at_end: bool = False) -> list[LocalScore]:
         """Return the scores that sites tell; scores that break the rules are left out."""
         results, _ = self._ask_sites("measure", dict.fromkeys(self.hosts, release), at_end=at_end)
-        found: list[LocalScore] = []
+        local_scores: list[LocalScore] = []
         for name, (result, _) in results.items():
             try:
                 if "failed" in result:
@@ -117,10 +117,10 @@ class Flare(Engine):
                 scores = [read_score(x, self.hosts[name], self._job.sizes.num_nodes) for x in told]
                 if len({score.client for score in scores}) != len(scores):
                     raise ProtocolError("a client's score came twice")
-                found += scores
+                local_scores += scores
             except (ProtocolError, KeyError, TypeError) as error:
                 self._complain_of_site(self._site_of[name], f"its scores were not used: {error}")
-        return found
+        return local_scores
 
     def _complain_of_site(self, site: str, reason: str) -> str:
         self.complaints[site] = reason

@@ -68,10 +68,12 @@ class Standings:
         return lines
 
 
-def _parse_standing(site: str, told: Any) -> tuple[int, str]:
-    if isinstance(told, list) and len(told) == 2:
-        count, link = told
+def _parse_standing(site: str, raw_standing: Any) -> tuple[int, str]:
+    if isinstance(raw_standing, list) and len(raw_standing) == 2:
+        count, link = raw_standing
         is_number = type(count) is int and 0 <= count < 2**53
         if is_number and isinstance(link, str) and _LINK.fullmatch(link):
             return count, link
-    raise ProtocolError(f"{site}: found the standing {shown(told)}; expected a number and a link")
+    raise ProtocolError(
+        f"{site}: found the standing {shown(raw_standing)}; expected a number and a link"
+    )

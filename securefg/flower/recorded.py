@@ -178,14 +178,14 @@ def _to_numpy(record: ArrayRecord) -> dict[str, Any]:
 
 def _numbers_beside(message: Message) -> dict[str, Any]:
     """Return all other values of a message as numbers, text as its bytes: nothing is left out."""
-    found: dict[str, Any] = {}
+    held_arrays: dict[str, Any] = {}
     records = [held for held in message.content.values() if isinstance(held, ArrayRecord)]
     for key, held in message.content.items():
         if isinstance(held, MetricRecord | ConfigRecord):
-            found |= {f"{key}.{name}": _as_numbers(value) for name, value in held.items()}
+            held_arrays |= {f"{key}.{name}": _as_numbers(value) for name, value in held.items()}
         elif len(records) > 1:
-            found |= {f"{key}.{name}": a.numpy().reshape(-1) for name, a in held.items()}
-    return found
+            held_arrays |= {f"{key}.{name}": a.numpy().reshape(-1) for name, a in held.items()}
+    return held_arrays
 
 
 def _as_numbers(value: Any) -> Any:

@@ -85,27 +85,31 @@ def _is_above(fault: Any, other: Any) -> bool:
 def _explain_fault(fault: Any, model: type[BaseModel], resolve: Resolve) -> str:
     is_unknown = fault["type"] == _UNKNOWN
     keys, place = _find_place(fault["loc"], model, resolve, is_unknown)
-    key, found = ".".join(keys) or "config", fault.get("input")
+    key, given_value = ".".join(keys) or "config", fault.get("input")
     if is_unknown:
         return _explain_unknown_key(keys, place, model)
     if fault["type"] == "value_error":
-        return _join_own_words(".".join(keys), fault["msg"].removeprefix("Value error, "), found)
+        return _join_own_words(
+            ".".join(keys), fault["msg"].removeprefix("Value error, "), given_value
+        )
     if fault["type"] == "missing":
-        found = None
+        given_value = None
     expected = " or ".join(dict.fromkeys(map(describe_type, place))) or fault["msg"]
     if fault["type"] == "finite_number":
         expected = expected.replace("a number", "a finite number")
-    return complain_about(key, spell_value(found), expected, _suggest_value(found, place, keys))
+    return complain_about(
+        key, spell_value(given_value), expected, _suggest_value(given_value, place, keys)
+    )
 
 
-def _join_own_words(key: str, words: str, found: object) -> str:
+def _join_own_words(key: str, words: str, given_value: object) -> str:
     """Return a validator's words behind its key. Words of strangers get the value found."""
     key, words = spell_key(key), " ".join(words.split())
     if words.startswith("found "):
         return f"{key or 'config'}: {words}"
     if _OWN_KEY.match(words):
         return f"{key}.{words}" if key else words
-    told = "" if isinstance(found, dict) else f"found {spell_value(found)}; "
+    told = "" if isinstance(given_value, dict) else f"found {spell_value(given_value)}; "
     return f"{key or 'config'}: {told}{words}"
 
 
@@ -123,12 +127,16 @@ def _suggest_path(name: str, paths: Sequence[str]) -> str:
     return f"did you mean {by_name[near[0]]}?" if near else ""
 
 
-def _suggest_value(found: object, place: list[Any], keys: Sequence[str]) -> str:
-    if not isinstance(found, str):
+def _suggest_value(given_value: object, place: list[Any], keys: Sequence[str]) -> str:
+    if not isinstance(given_value, str):
         return ""
     if any("name" in model.model_fields for model in _models_in(place)):
-        return f"did you mean {keys[-1]}: {{name: {found}}}?" if found.isidentifier() else ""
-    return suggest_name(found, [str(c) for one in place for c in _choices_of(one)])
+        return (
+            f"did you mean {keys[-1]}: {{name: {given_value}}}?"
+            if given_value.isidentifier()
+            else ""
+        )
+    return suggest_name(given_value, [str(c) for one in place for c in _choices_of(one)])
 
 
 def _find_place(
@@ -206,11 +214,11 @@ def _spell_limit(limit: Any) -> str:
 
 def _limits_in(metadata: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield the name and the value of every limit, wherever pydantic keeps it."""
-    for one in metadata:
-        if isinstance(one, FieldInfo):
-            yield from _limits_in(one.metadata)
+    for metadata_item in metadata:
+        if isinstance(metadata_item, FieldInfo):
+            yield from _limits_in(metadata_item.metadata)
         for name in ("pattern", *(name for name, _ in _BOUNDS)):
-            value = getattr(one, name, None)
+            value = getattr(metadata_item, name, None)
             if isinstance(value, int | float | str):
                 yield name, value
 

@@ -89,16 +89,16 @@ def require_plain(folder: Path, *, written: bool = False) -> None:
             folders.remove("flare")  # FLARE links files within its own workspaces
 
 
-def _check_lock(path: Path, found: os.stat_result, written: bool) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _check_lock(path: Path, file_status: os.stat_result, written: bool) -> None:
+    if stat.S_ISLNK(file_status.st_mode):
         raise _link_error(path)
-    if stat.S_ISREG(found.st_mode):
-        if written and found.st_nlink > 1:
+    if stat.S_ISREG(file_status.st_mode):
+        if written and file_status.st_nlink > 1:
             raise RunFolderError(
                 f"{path} has a second name (a hard link), through which another file would be "
                 "changed: put a copy in its place"
             )
-    elif not stat.S_ISDIR(found.st_mode):
+    elif not stat.S_ISDIR(file_status.st_mode):
         raise RunFolderError(f"{path} is a pipe, socket or device; a run has files and folders")
 
 

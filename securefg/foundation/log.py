@@ -133,15 +133,15 @@ def read_log(
     link = first_link(name)
     for number, line in enumerate(_whole_lines(path, damaged), 1):
         try:
-            text, found, signature = split_line(line, signer is not None)
-            if found != next_link(link, text):
+            text, stored_link, signature = split_line(line, signer is not None)
+            if stored_link != next_link(link, text):
                 raise ValueError("the line was changed, or another line was here before")
             if signer is not None:
-                signer.check(signature, PURPOSE, found)
+                signer.check(signature, PURPOSE, stored_link)
             entry = parse_json(line)
         except (ValueError, SecurefgError) as error:
             raise damaged(f"{path}:{number}: not the line of this log: {error}") from error
-        link = found
+        link = stored_link
         yield {key: entry[key] for key in entry if key not in _RESERVED}, link
 
 

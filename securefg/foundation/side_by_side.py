@@ -58,12 +58,12 @@ def side_by_side(
     def carry_out(number: int) -> None:
         with suppress(OutOfTime):  # its time may be up after its last step, too
             try:
-                found: Done | Exception = work(tasks[number])
+                task_result: Done | Exception = work(tasks[number])
             except OutOfTime:
-                found = late
+                task_result = late
             except Exception as error:
-                found = error
-            done.put((number, found))
+                task_result = error
+            done.put((number, task_result))
 
     waiting, running = deque(range(len(tasks))), dict[int, _Running]()
     while waiting or running:

@@ -51,11 +51,11 @@ def list_names(
     """
     every = list(names)
     ends = list(itertools.accumulate(len(name) + 2 for name in every))
-    told = every[: max(1, bisect.bisect_right(ends, limit + 2))]
-    left = len(every) - len(told)
+    shown_names = every[: max(1, bisect.bisect_right(ends, limit + 2))]
+    left = len(every) - len(shown_names)
     if left:
-        return f"{', '.join(told)} and {left} more{where}"
-    return last.join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+        return f"{', '.join(shown_names)} and {left} more{where}"
+    return last.join(filter(None, (", ".join(shown_names[:-1]), *shown_names[-1:])))
 
 
 def suggest_name(name: str, known: Sequence[str]) -> str:

@@ -97,23 +97,23 @@ def spread_over_links(graph: Graph, start: Floats, share: float = SPREAD) -> Flo
     degrees = np.maximum(_row_sums(links), 1.0)[:, None]
     labels, is_known = known_labels(graph).numpy(), graph.split.train.numpy()[:, None]
     first = np.where(is_known, labels, start)
-    found = first
+    spread_shares = first
     for _ in range(STEPS):
-        mixed = (1 - share) * first + share * (links @ found) / degrees
-        found = np.where(is_known, labels, mixed)
-    result: Floats = found
+        mixed = (1 - share) * first + share * (links @ spread_shares) / degrees
+        spread_shares = np.where(is_known, labels, mixed)
+    result: Floats = spread_shares
     return result
 
 
 def describe_surroundings(graph: Graph) -> csr_array:
     """Return r of every node: its features, its neighbours' labels and their mean features."""
-    links, own = links_of(graph), csr_array(own_rows(graph).numpy())
+    links, own_features = links_of(graph), csr_array(own_rows(graph).numpy())
     counts = links @ known_labels(graph).numpy()
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1.0)
-    mean = diags_array(1 / np.maximum(_row_sums(links), 1.0)) @ (links @ own)
+    mean = diags_array(1 / np.maximum(_row_sums(links), 1.0)) @ (links @ own_features)
     ones = np.ones((graph.num_nodes, 1))
     labels = np.hstack([shares, np.sqrt(counts) / COUNT_SCALE, ones])
-    return csr_array(hstack([own, mean, csr_array(labels)]))
+    return csr_array(hstack([own_features, mean, csr_array(labels)]))
 
 
 def _fit_regression(graph: Graph, offset: Floats, loose: float) -> Floats:
@@ -122,18 +122,18 @@ def _fit_regression(graph: Graph, offset: Floats, loose: float) -> Floats:
     if not train.any():
         return _softmax_rows(offset)
     rows = describe_surroundings(graph)
-    own, labels = rows[train], known_labels(graph).numpy()[train]
+    known_rows, labels = rows[train], known_labels(graph).numpy()[train]
     shape = rows.shape[1], graph.num_classes
     penalty = np.full((shape[0], 1), 1 / loose)
     penalty[-1] = 0.01  # the constant
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(shape)
-        logits = own @ weights + offset[train]
+        logits = known_rows @ weights + offset[train]
         logits -= logits.max(1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(1, keepdims=True))
         value = -(logits * labels).sum() + 0.5 * (penalty * weights**2).sum()
-        slope = own.T @ (np.exp(logits) - labels) + penalty * weights
+        slope = known_rows.T @ (np.exp(logits) - labels) + penalty * weights
         return float(value), slope.ravel()
 
     fit: Any = fmin_l_bfgs_b  # with its slope in the second place

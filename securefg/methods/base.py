@@ -215,18 +215,18 @@ class Method(Generic[S]):
     def bounds(self, settings: S, public: PublicInfo) -> dict[tuple[str, str], Bound]:
         """Return by message kind and field what requests and the released model may hold. The
         weights of a network have the length that its layout gives."""
-        found = {}
+        field_bounds = {}
         counts = {census.request for census in self.censuses}
         for message in {*self.requests, *counts, self.release}:
             for name, declaration in message.declarations.items():
                 meaning = declaration.meaning(settings)
                 if declaration.bounds is not None:
-                    found[message.kind, name] = declaration.bounds(settings, public)
+                    field_bounds[message.kind, name] = declaration.bounds(settings, public)
                 elif isinstance(meaning, Weights) and meaning.of is not None:
                     layout = self.networks(settings, public, public.seed).get(meaning.of)
                     if layout is not None:
-                        found[message.kind, name] = reals((layout.size,))
-        return found
+                        field_bounds[message.kind, name] = reals((layout.size,))
+        return field_bounds
 
     def unbounded(self, settings: S, public: PublicInfo) -> list[str]:
         """Return the fields of requests and of the released model that have no bounds."""
@@ -246,7 +246,7 @@ class Method(Generic[S]):
     def meanings(self, settings: S) -> dict[tuple[str, str], Meaning]:
         """Return by message kind and field what every field that has a meaning means in this
         run."""
-        found = {}
+        field_meanings = {}
         for message in self.every_message:
             for name, declaration in message.declarations.items():
                 try:
@@ -262,8 +262,8 @@ class Method(Generic[S]):
                         f"{type(meaning).__name__}; wanted one of securefg.protocol.meanings"
                     )
                 if meaning is not None:
-                    found[message.kind, name] = meaning
-        return found
+                    field_meanings[message.kind, name] = meaning
+        return field_meanings
 
 
 def _is_private(message: type[Message]) -> bool:

@@ -107,13 +107,17 @@ def _try_network(
     edges = ring_edges(8)
     numbers = None if edge_dim is None else torch.rand(edges.shape[1], edge_dim)
     try:
-        found = answer_nodes(module.train(), torch.rand(8, num_features), edges, numbers)
+        network_output = answer_nodes(module.train(), torch.rand(8, num_features), edges, numbers)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise ConfigError(
             f"method.network: {network} fails on (x, edge_index) of 8 nodes: {said}"
         ) from error
-    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    shape = (
+        tuple(network_output.shape)
+        if isinstance(network_output, Tensor)
+        else type(network_output).__name__
+    )
     if shape != (8, num_classes):
         raise ConfigError(
             f"method.network: {network} gives {shape} for 8 nodes; wanted a score per node and "

@@ -72,13 +72,13 @@ def regress_classes(rows: Floats, labels: Tensor, num_classes: int) -> Tensor:
     known = (labels >= 0).cpu().numpy()
     wanted = np.eye(num_classes)[labels.cpu().numpy()[known]]
     wide = np.hstack([rows, np.ones((len(rows), 1))])
-    own, shape = wide[known], (wide.shape[1], num_classes)
+    known_rows, shape = wide[known], (wide.shape[1], num_classes)
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         weights = flat.reshape(shape)
-        shares = _softmax(own @ weights)
+        shares = _softmax(known_rows @ weights)
         value = -np.log(np.maximum((shares * wanted).sum(1), 1e-300)).sum() + 0.5 * flat @ flat
-        return float(value), (own.T @ (shares - wanted) + weights).ravel()
+        return float(value), (known_rows.T @ (shares - wanted) + weights).ravel()
 
     fit: Any = fmin_l_bfgs_b
     found, _, _ = fit(objective, np.zeros(shape[0] * shape[1]), maxiter=MOST_STEPS)

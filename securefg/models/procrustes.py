@@ -50,15 +50,15 @@ def rotate_rows(rows: Tensor, by: Tensor) -> Tensor:
 
 
 def mean_seen_by(
-    own: Tensor, others: Tensor, weights: Tensor, own_weights: Tensor, dim: int
+    own_rows: Tensor, others: Tensor, weights: Tensor, own_weights: Tensor, dim: int
 ) -> Tensor:
-    """Return the mean of `own` (n, w) and all `others` (K, n, w), each rotated into own's space.
+    """Return the mean of `own_rows` (n, w) and all `others` (K, n, w), each rotated into its space.
 
-    Rows are weighted, (n,) and (K, n). A row in which nobody has a say stays own's. The first `dim`
-    columns find the rotation, and every block of `dim` columns follows it.
+    Rows are weighted, (n,) and (K, n). A row in which nobody has a say stays as in `own_rows`.
+    The first `dim` columns find the rotation, and every block of `dim` columns follows it.
     """
-    turned = [rotate_rows(rows, find_rotation(rows[:, :dim], own[:, :dim])) for rows in others]
+    turned = [rotate_rows(rows, find_rotation(rows[:, :dim], own_rows[:, :dim])) for rows in others]
     total = own_weights + weights.sum(0)
     terms = zip(turned, weights, strict=True)
-    mean = own * own_weights[:, None] + sum(rows * w[:, None] for rows, w in terms)
-    return torch.where((total > 0)[:, None], mean / total.clamp_min(1e-12)[:, None], own)
+    mean = own_rows * own_weights[:, None] + sum(rows * w[:, None] for rows, w in terms)
+    return torch.where((total > 0)[:, None], mean / total.clamp_min(1e-12)[:, None], own_rows)

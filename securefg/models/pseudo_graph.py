@@ -126,8 +126,8 @@ def build_pseudo_graph(
 def build_nearly(embeddings: Tensor, num_neighbors: int, seed: int) -> tuple[PseudoGraph, float]:
     """Return the same graph from neighbours found approximately, and the measured share of the true
     neighbours that were found. Memory grows with N * s, time with N^1.5."""
-    found = near_rows(embeddings, num_neighbors, seed)
-    columns = found.sort(1).values
+    neighbour_rows = near_rows(embeddings, num_neighbors, seed)
+    columns = neighbour_rows.sort(1).values
     row = torch.arange(len(columns)).repeat_interleave(columns.shape[1])
     column = columns.flatten()
     values = _inner_products(embeddings, columns.clamp_min(0))
@@ -136,7 +136,7 @@ def build_nearly(embeddings: Tensor, num_neighbors: int, seed: int) -> tuple[Pse
     totals = values.new_zeros(len(embeddings)).index_add_(0, row, values)
     counts = torch.bincount(row, minlength=len(embeddings))
     graph = PseudoGraph(counts.int(), column.int(), values / totals[row])
-    return graph, search_recall(embeddings, found)
+    return graph, search_recall(embeddings, neighbour_rows)
 
 
 def _inner_products(embeddings: Tensor, columns: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ def _one_length(rows: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return points.numpy(), queries.numpy()
 
 
-def search_recall(rows: Tensor, found: Tensor) -> float:
+def search_recall(rows: Tensor, neighbour_rows: Tensor) -> float:
     """Return the share of the true neighbours, those of positive inner product, that a search
     found.
 
@@ -276,11 +276,11 @@ def search_recall(rows: Tensor, found: Tensor) -> float:
     """
     checked = torch.linspace(0, len(rows) - 1, min(CHECKED_ROWS, len(rows))).long()
     similar = rows[checked] @ rows.T
-    kept = min(found.shape[1], len(rows))
+    kept = min(neighbour_rows.shape[1], len(rows))
     true = similar.topk(kept, dim=1).values
     last = true[:, -1:].clamp_min(torch.finfo(rows.dtype).tiny)
     wanted = (true >= last).sum(1)
-    own = found[checked]
+    own = neighbour_rows[checked]
     got = similar.gather(1, own.clamp_min(0)).masked_fill(own < 0, 0.0)
     right = (got >= last * (1 - 1e-6)).sum(1)
     total = int(wanted.sum())

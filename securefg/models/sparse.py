@@ -229,13 +229,13 @@ def draw_entries(starts: Tensor, rows: Tensor, fan_out: int, stream: torch.Gener
     first = starts[rows].long()
     degrees = starts[rows + 1].long() - first
     counts = degrees.clamp_max(fan_out)
-    own = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
-    rank = torch.arange(len(own), device=rows.device) - (counts.cumsum(0) - counts)[own]
-    stretch = degrees[own].double() / counts[own]
-    jitter = torch.rand(len(own), generator=stream, device=stream.device, dtype=torch.float64)
-    within = ((rank + jitter) * stretch).long().minimum(degrees[own] - 1)
-    places = first[own] + torch.where(stretch > 1, within, rank)
-    return Drawn(places, own, stretch.float())
+    row_index = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    rank = torch.arange(len(row_index), device=rows.device) - (counts.cumsum(0) - counts)[row_index]
+    stretch = degrees[row_index].double() / counts[row_index]
+    jitter = torch.rand(len(row_index), generator=stream, device=stream.device, dtype=torch.float64)
+    within = ((rank + jitter) * stretch).long().minimum(degrees[row_index] - 1)
+    places = first[row_index] + torch.where(stretch > 1, within, rank)
+    return Drawn(places, row_index, stretch.float())
 
 
 def sampled_rows(

@@ -177,22 +177,22 @@ def _unit_relation(plan: NoisePlan, unit: CalculatedUnit) -> str:
 
 
 def _list_assumptions(plan: NoisePlan, unit: CalculatedUnit) -> tuple[str, ...]:
-    said = [GAUSSIAN, ALL_LEAVES]
+    assumptions = [GAUSSIAN, ALL_LEAVES]
     if plan.batch is not None and unit != "client":
-        said += [
+        assumptions += [
             "every step draws each sample by itself with probability batch / nodes (Poisson), and "
             "nobody sees who was drawn",
             "a sample is read alone: a network that mixes neighbours uses a node in many samples",
         ]
     if unit == "node":
         held = plural(plan.holders, "client")
-        said.append(f"the node is with {held} at most, each with noise of its own")
+        assumptions.append(f"the node is with {held} at most, each with noise of its own")
     if plan.delta * plan.nodes >= 1:
-        said.append(
+        assumptions.append(
             f"WARNING: delta {plan.delta:g} is not below 1 / {plan.nodes} nodes, so a mechanism "
             "that publishes one node in full would pass"
         )
-    return tuple(said)
+    return tuple(assumptions)
 
 
 def _require_whole(name: str, value: int) -> None:

@@ -30,40 +30,44 @@ def settle_rule(asked: Asked, key: str) -> Defence:
 
     key  the setting that names the defence, for errors
     """
-    found = find_defence(asked.mechanism, key)
-    _check_class(found, key)
-    rule = found.settle(asked)
-    if not isinstance(rule, found):
-        raise _refused_setting(key, f"{type(rule).__name__} from settle", found.__name__)
+    defence_class = find_defence(asked.mechanism, key)
+    _check_class(defence_class, key)
+    rule = defence_class.settle(asked)
+    if not isinstance(rule, defence_class):
+        raise _refused_setting(key, f"{type(rule).__name__} from settle", defence_class.__name__)
     if rule.noise_in == "training":
         raise _refused_setting(key, "a defence inside training", "one for uploads")
     return rule
 
 
-def _check_class(found: type[Defence], key: str) -> None:
-    is_noisy = issubclass(found, NoisyUpload)
+def _check_class(defence: type[Defence], key: str) -> None:
+    is_noisy = issubclass(defence, NoisyUpload)
     for base, names in _FINAL.items():
         for name in names:
-            if issubclass(found, base) and getattr(found, name) is not getattr(base, name):
-                raise _refused_setting(key, f"{found.__name__}.{name}", f"that of {base.__name__}")
-    if not isinstance(found.name, str) or not re.fullmatch(r"[\w.-]+", found.name):
+            if issubclass(defence, base) and getattr(defence, name) is not getattr(base, name):
+                raise _refused_setting(
+                    key, f"{defence.__name__}.{name}", f"that of {base.__name__}"
+                )
+    if not isinstance(defence.name, str) or not re.fullmatch(r"[\w.-]+", defence.name):
         raise _refused_setting(
-            key, f"{found.__name__}.name {found.name!r}", "letters, digits, _ . -"
+            key, f"{defence.__name__}.name {defence.name!r}", "letters, digits, _ . -"
         )
-    if (found.noise_in == "upload") is not is_noisy:
+    if (defence.noise_in == "upload") is not is_noisy:
         right = "upload" if is_noisy else "a NoisyUpload for upload"
-        raise _refused_setting(key, f"{found.__name__}.noise_in {found.noise_in!r}", right)
-    if found.noise_in not in ("nowhere", "upload", "training"):
+        raise _refused_setting(key, f"{defence.__name__}.noise_in {defence.noise_in!r}", right)
+    if defence.noise_in not in ("nowhere", "upload", "training"):
         raise _refused_setting(
-            key, f"{found.__name__}.noise_in {found.noise_in!r}", "upload or nowhere"
+            key, f"{defence.__name__}.noise_in {defence.noise_in!r}", "upload or nowhere"
         )
-    if found.accounting not in get_args(Accounting):
+    if defence.accounting not in get_args(Accounting):
         allowed = " or ".join(get_args(Accounting))
-        raise _refused_setting(key, f"{found.__name__}.accounting {found.accounting!r}", allowed)
+        raise _refused_setting(
+            key, f"{defence.__name__}.accounting {defence.accounting!r}", allowed
+        )
     for name in ("needs_masks", "rounds_at_random"):
-        if not isinstance(getattr(found, name), bool):
+        if not isinstance(getattr(defence, name), bool):
             raise _refused_setting(
-                key, f"{found.__name__}.{name} {getattr(found, name)!r}", "True, False"
+                key, f"{defence.__name__}.{name} {getattr(defence, name)!r}", "True, False"
             )
 
 
@@ -103,11 +107,13 @@ def check_fact(rule: Defence, booked: Mechanism) -> Mechanism:
         raise _unsound_rule(rule, "fact", type(booked).__name__, "a Mechanism")
     _check_multiplier(rule, "fact", booked.noise_multiplier)
     if rule.noise_in != "training" and (booked.sampling, booked.steps) != (1, 1):
-        found = f"sampling {booked.sampling}, steps {booked.steps}"
-        raise _unsound_rule(rule, "fact", found, "1 of both outside training")
+        found_text = f"sampling {booked.sampling}, steps {booked.steps}"
+        raise _unsound_rule(rule, "fact", found_text, "1 of both outside training")
     if booked.steps < 1 or booked.num_rows < 1 or not 0 < booked.sampling <= 1:
-        found = f"{booked.num_rows} rows, sampling {booked.sampling}, {booked.steps} steps"
-        raise _unsound_rule(rule, "fact", found, "at least one row and one step, sampled above 0")
+        found_text = f"{booked.num_rows} rows, sampling {booked.sampling}, {booked.steps} steps"
+        raise _unsound_rule(
+            rule, "fact", found_text, "at least one row and one step, sampled above 0"
+        )
     return booked
 
 
@@ -125,13 +131,15 @@ def check_reach(rule: Defence, influence: Influence, holders: int, reach: Reach)
     return reach
 
 
-def _check_multiplier(rule: Defence, where: str, found: float | None) -> None:
-    if found is None:
+def _check_multiplier(rule: Defence, where: str, multiplier: float | None) -> None:
+    if multiplier is None:
         return
     if rule.is_bare:
-        raise _unsound_rule(rule, where, f"noise multiplier {found!r}", "None without noise")
-    if not _is_positive(found):
-        raise _unsound_rule(rule, where, f"noise multiplier {found!r}", "a finite number above 0")
+        raise _unsound_rule(rule, where, f"noise multiplier {multiplier!r}", "None without noise")
+    if not _is_positive(multiplier):
+        raise _unsound_rule(
+            rule, where, f"noise multiplier {multiplier!r}", "a finite number above 0"
+        )
 
 
 def _is_positive(number: object) -> bool:

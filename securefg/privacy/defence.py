@@ -352,25 +352,28 @@ def find_defence(name: str, key: str = "privacy.mechanism") -> type[Defence]:
     key  the setting that names it, for errors
     """
     shipped = shipped_defences()
-    found = getattr(find_module(key, name, shipped, DEFENCES), "DEFENCE", None)
-    if not (isinstance(found, type) and issubclass(found, Defence)):
+    defence_class = getattr(find_module(key, name, shipped, DEFENCES), "DEFENCE", None)
+    if not (isinstance(defence_class, type) and issubclass(defence_class, Defence)):
         raise ConfigError(
             f"{key}: found no DEFENCE in module {name!r}; expected DEFENCE = a class of "
             "securefg.privacy.defence"
         )
-    lacking = [*sorted(found.__abstractmethods__), *(n for n in _STATED if not hasattr(found, n))]
+    lacking = [
+        *sorted(defence_class.__abstractmethods__),
+        *(n for n in _STATED if not hasattr(defence_class, n)),
+    ]
     if lacking:
         raise ConfigError(
-            f"{key}: found {found.__name__} without {', '.join(lacking)}; expected all of "
-            f"{found.__base__.__name__ if found.__base__ else 'Defence'} "
+            f"{key}: found {defence_class.__name__} without {', '.join(lacking)}; expected all of "
+            f"{defence_class.__base__.__name__ if defence_class.__base__ else 'Defence'} "
             "(securefg.privacy.defence); write what is missing"
         )
-    if found.name in {*shipped, "masked"} - {name}:
+    if defence_class.name in {*shipped, "masked"} - {name}:
         raise ConfigError(
-            f"{key}: found {found.__name__} with the name {found.name!r}, which is taken; "
-            "expected another one; rename it"
+            f"{key}: found {defence_class.__name__} with the name {defence_class.name!r}, which is "
+            "taken; expected another one; rename it"
         )
-    return found
+    return defence_class
 
 
 def local_defences(*, noisy: bool = False) -> list[str]:

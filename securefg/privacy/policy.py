@@ -198,14 +198,14 @@ def _session_sizes(
     threat = settings.secure_aggregation.threat_among(population)
     if settings.secure_aggregation.form == "committee":
         check_seats(settings.secure_aggregation, population)
-    found = {
+    sender_counts = {
         r.message.kind: _count_senders(
             r, num_clients if r.count else population
         )  # everybody is counted
         for r in planned
         if r.name in masked
     }
-    for kind, cohort in found.items():
+    for kind, cohort in sender_counts.items():
         least = max(threat.least_cohort(cohort), settings.secure_aggregation.min_clients)
         if cohort < least:
             raise ConfigError(
@@ -215,7 +215,7 @@ def _session_sizes(
             )
         if settings.secure_aggregation.form == "session":
             choose_parameters(cohort, threat)
-    return found
+    return sender_counts
 
 
 def _count_rounds(
@@ -303,8 +303,10 @@ def _make_rule(
                 f"it: mechanism: {NO_DEFENCE}, and no rule in privacy.field_rules"
             )
         return release.trained
-    own = settings.field_rules.get(release.name) or FieldSettings(mechanism=settings.mechanism)
-    multiplier = own.noise_multiplier or settings.noise_multiplier
+    field_settings = settings.field_rules.get(release.name) or FieldSettings(
+        mechanism=settings.mechanism
+    )
+    multiplier = field_settings.noise_multiplier or settings.noise_multiplier
     if settings.target_epsilon is not None:
         multiplier = multiplier or release.noisier
     masking = settings.secure_aggregation
@@ -316,10 +318,10 @@ def _make_rule(
     return settle_rule(
         Asked(
             field=release.name,
-            mechanism=own.mechanism,
-            clip_l2=own.clip_l2 or release.norm or settings.clip_l2,
+            mechanism=field_settings.mechanism,
+            clip_l2=field_settings.clip_l2 or release.norm or settings.clip_l2,
             noise_multiplier=multiplier,
-            per=own.clip_per
+            per=field_settings.clip_per
             or settings.clip_per
             or ("row" if release.declaration.rows else "message"),
             adjacency=settings.adjacency,

@@ -183,11 +183,11 @@ class PrivateTraining(Defence):
                       divided by that number whatever a client has
         """
         if most > self.num_samples or fewest < self.num_samples:
-            found = "some client has another number of training samples"
+            found_text = "some client has another number of training samples"
             if fewest == self.num_samples:
-                found = "a client has more training samples"
+                found_text = "a client has more training samples"
             raise ConfigError(
-                f"{self.key}.num_samples is {self.num_samples}, and {found}; the step "
+                f"{self.key}.num_samples is {self.num_samples}, and {found_text}; the step "
                 "is divided by it, and epsilon per client counts it"
             )
 

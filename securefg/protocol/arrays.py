@@ -154,11 +154,11 @@ def _as_written(data: memoryview) -> dict[str, Stored] | None:
             return None
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    found = {}
+    stored_arrays = {}
     for name, dtype, shape in kinds:
         start, end = end, end + _entry_size(dtype, shape)
-        found[name] = Stored(DTYPES[dtype], tuple(shape), data[start:end].toreadonly())
-    return found if end == len(data) else None
+        stored_arrays[name] = Stored(DTYPES[dtype], tuple(shape), data[start:end].toreadonly())
+    return stored_arrays if end == len(data) else None
 
 
 def _entry_kind(name: str, entry: dict[str, Any]) -> tuple[str, str, list[int]]:

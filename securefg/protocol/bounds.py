@@ -144,13 +144,13 @@ def _check_scalar(name: str, value: Any, bound: Bound) -> None:
 
 
 def _check_array(name: str, value: Tensor, bound: Bound, shape: Shape) -> None:
-    found = tuple(value.shape)
-    fits = len(found) == len(shape) and all(
-        wanted in (None, size) for size, wanted in zip(found, shape, strict=True)
+    found_shape = tuple(value.shape)
+    fits = len(found_shape) == len(shape) and all(
+        wanted in (None, size) for size, wanted in zip(found_shape, shape, strict=True)
     )
     if not fits:
         words = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ProtocolError(f"{name}: found the shape {found}; expected ({words})")
+        raise ProtocolError(f"{name}: found the shape {found_shape}; expected ({words})")
     kinds = {"real": (torch.get_default_dtype(),), "whole": WHOLE, "truth": (torch.bool,)}
     if value.dtype not in kinds[bound.kind]:
         raise ProtocolError(f"{name}: found {value.dtype}; expected {bound.words}")

@@ -94,21 +94,21 @@ def read(
 
     has_enclosures  whether key material may travel beside the fields (`read_enclosed`)
     """
-    found = _stored_fields(body)
+    stored_fields = _stored_fields(body)
     if has_enclosures:
-        found = {n: v for n, v in found.items() if not n.startswith(ENCLOSED)}
-    unknown = sorted(found.keys() - into.declarations.keys())
+        stored_fields = {n: v for n, v in stored_fields.items() if not n.startswith(ENCLOSED)}
+    unknown = sorted(stored_fields.keys() - into.declarations.keys())
     if unknown:
         raise CodecError(f"{into.kind} has no field {', '.join(unknown)}")
-    missing = sorted(into.declarations.keys() - into.optional - found.keys())
+    missing = sorted(into.declarations.keys() - into.optional - stored_fields.keys())
     if missing:
         raise CodecError(f"{into.kind} came without its field {', '.join(missing)}")
-    for name, value in found.items():
+    for name, value in stored_fields.items():
         kind = Tensor if isinstance(value, Stored) else type(value)
         if kind not in into.types[name]:
             wanted = " or ".join(sorted(kind.__name__ for kind in into.types[name]))
             raise CodecError(f"{into.kind}.{name} is {kind.__name__}, wanted {wanted}")
-    return {name: found.get(name) for name in into.declarations}
+    return {name: stored_fields.get(name) for name in into.declarations}
 
 
 def frame_fields(envelope: Envelope, values: Mapping[str, Value]) -> bytes:

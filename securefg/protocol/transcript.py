@@ -352,21 +352,23 @@ def _visible_outside(record: Record) -> Record:
     return replace(_keep_header(record), kind="", clients="", rules={}, personal=(), note="")
 
 
-def _seen_by_clients(record: Record, clients: Clients, own: frozenset[int]) -> Iterator[Seen]:
+def _seen_by_clients(
+    record: Record, clients: Clients, own_clients: frozenset[int]
+) -> Iterator[Seen]:
     """Their own rows of what has a row per client; all of what went to everybody."""
     from torch import Tensor  # who only writes needs no tensors
 
     numbers = clients.numbers()
-    rows = [row for row, number in enumerate(numbers) if number in own]
+    rows = [row for row, number in enumerate(numbers) if number in own_clients]
     if not rows:
         return
     mine, fields = Clients.of([numbers[row] for row in rows]), None
     if not record.thinned:
-        found = record.fields()
-        by_client = found.keys() if record.up else set(record.personal)
+        record_fields = record.fields()
+        by_client = record_fields.keys() if record.up else set(record.personal)
         fields = {
             name: value[rows] if name in by_client and isinstance(value, Tensor) else value
-            for name, value in found.items()
+            for name, value in record_fields.items()
         }
     yield Seen(replace(_keep_header(record), clients=str(mine)), mine, fields)
 

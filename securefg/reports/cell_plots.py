@@ -71,32 +71,36 @@ def _axis_marks(low: float, high: float) -> Sequence[float]:
     return [k * step for k in range(first, last + 1) if low <= k * step <= high]
 
 
-def _plot_row(one: Evidence, place: Callable[[float], float]) -> PlotRow:
-    assert one.gain is not None
-    base = _prior_base(one)
-    start, end = sorted((place(base), place(base + one.gain.value)))
-    low, high = place(base + one.gain.low), place(base + one.gain.high)
+def _plot_row(evidence: Evidence, place: Callable[[float], float]) -> PlotRow:
+    assert evidence.gain is not None
+    base = _prior_base(evidence)
+    start, end = sorted((place(base), place(base + evidence.gain.value)))
+    low, high = place(base + evidence.gain.low), place(base + evidence.gain.high)
     return PlotRow(
-        one,
-        place(base) if one.prior else None,
+        evidence,
+        place(base) if evidence.prior else None,
         start,
         round(end - start, 2),
         low,
         round(high - low, 2),
-        place(base + one.gain.value),
-        describe_figures(one),
+        place(base + evidence.gain.value),
+        describe_figures(evidence),
     )
 
 
-def describe_figures(one: Evidence) -> str:
+def describe_figures(evidence: Evidence) -> str:
     """Return guessing, value and gain with its interval, in words, or empty if none is known."""
-    if one.gain is None:
+    if evidence.gain is None:
         return ""
-    step = figures_text(one.prior.value, one.value.value) if one.prior and one.value else ""
-    gain = f"gain {signed(one.gain.value)}"
+    step = (
+        figures_text(evidence.prior.value, evidence.value.value)
+        if evidence.prior and evidence.value
+        else ""
+    )
+    gain = f"gain {signed(evidence.gain.value)}"
     spread = (
-        f" ({signed(one.gain.low)} to {signed(one.gain.high)})"
-        if one.gain.high > one.gain.low
+        f" ({signed(evidence.gain.low)} to {signed(evidence.gain.high)})"
+        if evidence.gain.high > evidence.gain.low
         else ""
     )
     return ", ".join(filter(None, (step, gain + spread)))

@@ -102,21 +102,21 @@ def _both_audited(runs: Sequence[Results], k: int) -> bool:
 
 def _changed_cells(answers: Sequence[Answer]) -> tuple[ChangedCell, ...]:
     """Return the cells of the table in which any run gives somebody a view."""
-    found: dict[str, tuple[str, str]] = {}
+    place_by_code: dict[str, tuple[str, str]] = {}
     for answer in answers:
         columns = {column.kind: column.title for column in answer.columns}
         for row in answer.rows:
-            found |= {cell.code: (row.title, columns[cell.column]) for cell in row.cells}
+            place_by_code |= {cell.code: (row.title, columns[cell.column]) for cell in row.cells}
     by_code = [{cell.code: cell for cell in answer.cells} for answer in answers]
     seen = {
         code: cells
-        for code in found
+        for code in place_by_code
         if _is_seen(cells := tuple(cells.get(code) for cells in by_code))
     }
-    sizes = Counter(found[code][0] for code in seen)
+    sizes = Counter(place_by_code[code][0] for code in seen)
     lines = []
     for code, cells in seen.items():
-        secret, adversary = found[code]
+        secret, adversary = place_by_code[code]
         notes = tuple("" if k == 0 else compare_cells(cells[0], c) for k, c in enumerate(cells))
         lines.append(
             ChangedCell(secret, capitalise_words(adversary), sizes.pop(secret, 0), cells, notes)

@@ -169,18 +169,18 @@ def _finding_lines(runs: Sequence[Results]) -> Iterator[Line]:
         yield Line(name, tuple(_finding_words(one) for one in own), tones)
 
 
-def _finding_name(one: Finding) -> str:
+def _finding_name(finding: Finding) -> str:
     """Return the name of a finding. Checks of a promise are made for every field, which the metric
     names."""
-    field = f", {one.metric}" if one.epsilon_claimed is not None else ""
-    return f"{attack_words(one.attack)}, {adversary_words(one.adversary)}{field}"
+    field = f", {finding.metric}" if finding.epsilon_claimed is not None else ""
+    return f"{attack_words(finding.attack)}, {adversary_words(finding.adversary)}{field}"
 
 
-def _finding_words(one: Finding | None) -> str:
-    if one is None:
+def _finding_words(finding: Finding | None) -> str:
+    if finding is None:
         return NONE
-    verdict = verdict_words(one)
-    return verdict if one.gain is None else f"{verdict}, {signed(one.gain.value)}"
+    verdict = verdict_words(finding)
+    return verdict if finding.gain is None else f"{verdict}, {signed(finding.gain.value)}"
 
 
 def _quality_words(score: str, run: Results) -> str:
@@ -218,16 +218,16 @@ def build_sites_page(
 
 
 def _worst_of_sites(
-    sites: Sequence[str], missing: Sequence[str], found: Sequence[Finding] | None
+    sites: Sequence[str], missing: Sequence[str], findings: Sequence[Finding] | None
 ) -> str:
     """Return the worst sentence. Findings that sites did not share are not known, whatever others
     found."""
-    said = worst_sentence(found)
-    if found is None or not missing:
-        return said
+    worst_words = worst_sentence(findings)
+    if findings is None or not missing:
+        return worst_words
     return (
         f"{number(len(missing))} of {plural(len(sites), 'site')} shared no findings: what can be "
-        f"learnt of their parts is not known. Of the others: {said}"
+        f"learnt of their parts is not known. Of the others: {worst_words}"
     )
 
 

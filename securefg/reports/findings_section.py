@@ -76,35 +76,36 @@ def _num_picked(finding: Finding) -> float:
     return finding.details.get("picked", -1.0) if finding.verdict == "LEAK" else -1.0
 
 
-def _leak_words(one: Finding) -> str:
-    who, details = capitalise_words(adversary_words(one.adversary)), one.details
+def _leak_words(finding: Finding) -> str:
+    who, details = capitalise_words(adversary_words(finding.adversary)), finding.details
     if details.get("picked", 0) > 0:
         rate = _RATES.get(details["picked_false_alarms"], "")
         alarm = f"at one false alarm in {rate}" if rate else "with few false alarms"
         return (
             f"{who} picks out {number(int(details['picked']))} of "
             f"{number(int(details['picked_of']))} targets {alarm} "
-            f"({attack_words(one.attack)}, scored by {one.metric})."
+            f"({attack_words(finding.attack)}, scored by {finding.metric})."
         )
     exact = next((v for k, v in details.items() if k.startswith("exact_")), 0.0)
     if exact > 0:
-        found = round(exact * one.targets)
+        num_found = round(exact * finding.targets)
         return (
-            f"Of {number(one.targets)} {_plural_unit(one.unit)} that were tried, "
-            f"{number(found)} can be reconstructed exactly by {adversary_words(one.adversary)}."
+            f"Of {number(finding.targets)} {_plural_unit(finding.unit)} that were tried, "
+            f"{number(num_found)} can be reconstructed exactly by "
+            f"{adversary_words(finding.adversary)}."
         )
-    if "precision_at_num_edges" in details and one.unit == "edge":
-        edges = round(details["share_of_edges"] * one.targets)
-        found = round(details["precision_at_num_edges"] * edges)
+    if "precision_at_num_edges" in details and finding.unit == "edge":
+        edges = round(details["share_of_edges"] * finding.targets)
+        num_found = round(details["precision_at_num_edges"] * edges)
         return (
-            f"Of {number(edges)} links that were tried, {number(found)} are among as many best "
-            f"guesses of {adversary_words(one.adversary)}."
+            f"Of {number(edges)} links that were tried, {number(num_found)} are among as many best "
+            f"guesses of {adversary_words(finding.adversary)}."
         )
-    reached = significant(one.value.value) if one.value else "more"
-    before = f" instead of {significant(one.prior.value)}" if one.prior else ""
+    reached = significant(finding.value.value) if finding.value else "more"
+    before = f" instead of {significant(finding.prior.value)}" if finding.prior else ""
     return (
-        f"{who} learns about {number(one.targets)} targets what is not known without the run: "
-        f"{attack_words(one.attack)} reaches {reached}{before} ({one.metric})."
+        f"{who} learns about {number(finding.targets)} targets what is not known without the run: "
+        f"{attack_words(finding.attack)} reaches {reached}{before} ({finding.metric})."
     )
 
 
@@ -128,16 +129,16 @@ class Tested:
 
 def describe_coverage(findings: Sequence[Finding] | None) -> Tested:
     """Say what was tested, what was not and why, and what was assumed."""
-    found = findings or ()
-    made = [f for f in found if f.measured and not f.failed]
-    left = [f for f in found if not f.measured or f.failed]
+    known_findings = findings or ()
+    made = [f for f in known_findings if f.measured and not f.failed]
+    left = [f for f in known_findings if not f.measured or f.failed]
     assumed = {
         f"{attack_words(f.attack)}: {text}" for f in made for text in f.assumptions if f.gain
     }
     return Tested(
         tested=tuple(dict.fromkeys(_attack_by(f) for f in made)),
         not_tested=_by_reason(left)
-        or (() if found else ("nothing was tested: the run was not audited",)),
+        or (() if known_findings else ("nothing was tested: the run was not audited",)),
         assumed=tuple(sorted(assumed)),
     )
 
@@ -148,12 +149,14 @@ def _by_reason(left: Sequence[Finding]) -> tuple[str, ...]:
     absent = [attack_words(f.attack) for f in left if f.because.startswith(NOT_SENT)]
     unread = [f.metric for f in left if f.attack == UNREAD]
     others = [f for f in left if not f.because.startswith(NOT_SENT) and f.attack != UNREAD]
-    said = [f.because if f.attack == UNTAKEN else f"{_attack_by(f)}: {f.words}" for f in others]
+    reasons = [f.because if f.attack == UNTAKEN else f"{_attack_by(f)}: {f.words}" for f in others]
     if absent:
-        said.append(f"attacks on what this run does not send: {', '.join(dict.fromkeys(absent))}")
+        reasons.append(
+            f"attacks on what this run does not send: {', '.join(dict.fromkeys(absent))}"
+        )
     if unread:
-        said.append(f"read by no attack that was run: {', '.join(dict.fromkeys(unread))}")
-    return tuple(dict.fromkeys(said))
+        reasons.append(f"read by no attack that was run: {', '.join(dict.fromkeys(unread))}")
+    return tuple(dict.fromkeys(reasons))
 
 
 def _attack_by(one: Finding) -> str:
@@ -255,8 +258,10 @@ def make_forest(findings: Sequence[Finding] | None) -> Forest | None:
     )
 
 
-def _forest_row(one: Finding, place: Callable[[float], float]) -> ForestRow:
-    assert one.gain is not None
-    low, high, dot = (place(value) for value in (one.gain.low, one.gain.high, one.gain.value))
-    anchor = finding_anchor(one.attack, one.adversary)
-    return ForestRow(one, anchor, low, round(high - low, 2), dot)
+def _forest_row(finding: Finding, place: Callable[[float], float]) -> ForestRow:
+    assert finding.gain is not None
+    low, high, dot = (
+        place(value) for value in (finding.gain.low, finding.gain.high, finding.gain.value)
+    )
+    anchor = finding_anchor(finding.attack, finding.adversary)
+    return ForestRow(finding, anchor, low, round(high - low, 2), dot)

@@ -173,11 +173,11 @@ def _field_words(results: Results, field: str) -> str:
 
 
 def _check_words(answer: Answer) -> str:
-    said = []
+    check_texts = []
     for state in ("broken", "not known", "kept"):
         names = dict.fromkeys(one.name for one in answer.promises if one.state == state)
-        said += [f"{state}: {', '.join(names)}"] if names else []
-    return f"Checks of the run's own claims: {'; '.join(said)}." if said else ""
+        check_texts += [f"{state}: {', '.join(names)}"] if names else []
+    return f"Checks of the run's own claims: {'; '.join(check_texts)}." if check_texts else ""
 
 
 def _unknown_words(answer: Answer) -> str:

@@ -82,14 +82,14 @@ def _monitored_words(results: Results) -> str:
 def _class_tiles(results: Results) -> list[Tile]:
     """Return scores of the test nodes that a rare class does not hide in, and the majority's
     accuracy."""
-    found = results.summary.test_scores
-    if found is None:
+    test_scores = results.summary.test_scores
+    if test_scores is None:
         return []
     names = {
-        "Balanced accuracy": found.balanced_accuracy,
-        "Macro F1": found.macro_f1,
-        "ROC AUC": found.roc_auc,
-        "Average precision": found.average_precision,
+        "Balanced accuracy": test_scores.balanced_accuracy,
+        "Macro F1": test_scores.macro_f1,
+        "ROC AUC": test_scores.roc_auc,
+        "Average precision": test_scores.average_precision,
     }
     tiles = [
         Tile(name, percent(value), "test nodes")
@@ -97,9 +97,9 @@ def _class_tiles(results: Results) -> list[Tile]:
         if value is not None
     ]
     note = "accuracy of always naming the most frequent class"
-    if found.majority is None:
+    if test_scores.majority is None:
         return tiles
-    return [*tiles, Tile("Majority class", percent(found.majority), note)]
+    return [*tiles, Tile("Majority class", percent(test_scores.majority), note)]
 
 
 def class_lines(results: Results) -> tuple[tuple[str, str, str, str, str], ...]:
@@ -143,9 +143,9 @@ def _drop_words(dropped: int) -> str:
 
 def _list_notices(results: Results) -> tuple[tuple[str, str], ...]:
     """Return (title, text) of what a reader must not miss."""
-    found = []
+    notices = []
     if not results.summary.noise_protects:
-        found.append(
+        notices.append(
             (
                 "Seeded noise does not protect",
                 "privacy.noise_rng is seeded: whoever knows the seed can subtract the noise. "
@@ -155,7 +155,7 @@ def _list_notices(results: Results) -> tuple[tuple[str, str], ...]:
     scores = results.summary.test_scores
     majority = scores.majority if scores else None
     if majority is not None and (results.summary.test_accuracy or 0.0) <= majority + 1e-9:
-        found.append(
+        notices.append(
             (
                 "No better than naming one class",
                 f"Always naming the most frequent class reaches {percent(majority)} of the "
@@ -163,12 +163,12 @@ def _list_notices(results: Results) -> tuple[tuple[str, str], ...]:
             )
         )
     if results.summary.attempts > 1:
-        found.append(
+        notices.append(
             (f"This run took {results.summary.attempts} attempts", _resumed_words(results))
         )
     if results.traffic.damage:
-        found.append(("The transcript is not whole", results.traffic.damage))
-    return tuple(found)
+        notices.append(("The transcript is not whole", results.traffic.damage))
+    return tuple(notices)
 
 
 def _resumed_words(results: Results) -> str:

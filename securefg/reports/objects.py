@@ -193,7 +193,7 @@ class CurveResult:
             return frame([_short_point(point) for point in self.data.points])
         rows = []
         for point in self.data.points:
-            own = {
+            point_columns = {
                 "series": point.series,
                 "defence": point.defence,
                 "epsilon": _epsilon_number(point.epsilon),
@@ -211,7 +211,7 @@ class CurveResult:
                 }
                 for leak in point.leaks
             ]
-            rows += [{**own, **attack} for attack in attacks or [{}]]
+            rows += [{**point_columns, **attack} for attack in attacks or [{}]]
         return frame(rows)
 
     def _repr_html_(self) -> str:

@@ -37,8 +37,8 @@ def _repeat_words(results: Results) -> str:
 
 def _agreement_words(results: Results) -> str:
     counted, traffic = results.summary.bytes, results.traffic
-    found = (traffic.bytes_sent(up=True), traffic.bytes_sent(up=False))
-    if found == (counted.up.total, counted.down.total):
+    sent_bytes = (traffic.bytes_sent(up=True), traffic.bytes_sent(up=False))
+    if sent_bytes == (counted.up.total, counted.down.total):
         return "The sizes in the transcript add up to what the run counted, to the byte."
     if traffic.damage is not None:
         why = "The transcript is not whole."
@@ -47,8 +47,8 @@ def _agreement_words(results: Results) -> str:
     else:
         why = "Trust neither before you know why."
     return (
-        f"The transcript holds {bytes_text(found[0])} up and {bytes_text(found[1])} down; "
-        f"the run counted {bytes_text(counted.up.total)} and {bytes_text(counted.down.total)}. "
+        f"The transcript holds {bytes_text(sent_bytes[0])} up and {bytes_text(sent_bytes[1])} down"
+        f"; the run counted {bytes_text(counted.up.total)} and {bytes_text(counted.down.total)}. "
         f"{why}"
     )
 

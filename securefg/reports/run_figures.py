@@ -105,7 +105,7 @@ def _bytes_figure(results: Results, rounds: Sequence[RoundReport]) -> Figure:
 
 def _epsilon_figures(results: Results, rounds: Sequence[RoundReport]) -> list[Figure]:
     """Return a figure per unit, since the units lie orders of magnitude apart."""
-    found = []
+    epsilon_figures = []
     for unit, claim in results.summary.epsilon.items():
         values = tuple(r.epsilon.get(unit) for r in rounds)
         if not any(values):
@@ -118,10 +118,10 @@ def _epsilon_figures(results: Results, rounds: Sequence[RoundReport]) -> list[Fi
         if not results.summary.noise_protects:
             caption += " Void here: the noise was seeded."
         name = f"Epsilon per {unit}"
-        found.append(
+        epsilon_figures.append(
             _draw_figure(results, rounds, name, caption, series, _epsilon_text, from_zero=True)
         )
-    return found
+    return epsilon_figures
 
 
 def _draw_figure(
@@ -151,13 +151,17 @@ def _line_ends(
     rounds: Sequence[RoundReport], series: Sequence[Series], text: Callable[[float], str]
 ) -> str:
     """Return what a screen reader says of the lines."""
-    said = []
-    for one in series:
-        known = [(r.round, v) for r, v in zip(rounds, one.values, strict=True) if v is not None]
+    end_texts = []
+    for drawn_series in series:
+        known = [
+            (r.round, v) for r, v in zip(rounds, drawn_series.values, strict=True) if v is not None
+        ]
         if known:
             (first, low), (last, high) = known[0], known[-1]
-            said.append(f"{one.name}: {text(low)} at round {first}, {text(high)} at round {last}.")
-    return " ".join(said)
+            end_texts.append(
+                f"{drawn_series.name}: {text(low)} at round {first}, {text(high)} at round {last}."
+            )
+    return " ".join(end_texts)
 
 
 def _short_percent(share: float) -> str:

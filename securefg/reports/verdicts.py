@@ -73,15 +73,15 @@ class Verdict:
 def list_verdicts(results: Results) -> tuple[Verdict, ...]:
     """Return the verdict of every unit's claim. Units that are open for the same fields share a
     verdict."""
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for unit, claim in results.summary.epsilon.items():
         verdict = _make_verdict(results, unit, claim)
-        alike = next((v for v in found if v.tone == "open" and v.fields == verdict.fields), None)
+        alike = next((v for v in verdicts if v.tone == "open" and v.fields == verdict.fields), None)
         if alike is not None and verdict.tone == "open":
             said = f"Epsilon per {unit}: infinite, by the same fields as per {alike.unit}."
             verdict = replace(verdict, sentence=said, fields=())
-        found.append(verdict)
-    return tuple(found)
+        verdicts.append(verdict)
+    return tuple(verdicts)
 
 
 def _make_verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdict:

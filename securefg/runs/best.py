@@ -58,13 +58,13 @@ def _monitored_score(scores: Scores, training: TrainingSettings) -> float:
     if monitor in ("either", "val_accuracy"):
         return scores.val_accuracy
     figures = scores.val.figures() if scores.val is not None else {}
-    found = figures.get(monitor.removeprefix("val_"))
-    if found is None and "training.monitor" in training.chosen:  # a rule asks for no more
+    monitored_score = figures.get(monitor.removeprefix("val_"))
+    if monitored_score is None and "training.monitor" in training.chosen:  # a rule asks for no more
         return scores.val_accuracy
-    if found is None:
+    if monitored_score is None:
         known = ", ".join(["val_accuracy", "val_loss", *(f"val_{n}" for n in figures)])
         raise ConfigError(
             f"training.monitor: {monitor} is not known of this run's validation nodes; allowed: "
             f"{known.replace(', val_majority', '')}"
         )
-    return found
+    return monitored_score

@@ -16,11 +16,11 @@ from securefg.foundation.versions import list_versions
 def choose_device(wanted: str) -> torch.device:
     """Return the device. `auto` is the first GPU if `securefg doctor` has proved it, else the
     CPU."""
-    found = torch.cuda.is_available()
+    has_cuda = torch.cuda.is_available()
     if wanted == "auto":
-        wanted = "cuda" if found and proof_file(find_gpu()).is_file() else "cpu"
+        wanted = "cuda" if has_cuda and proof_file(find_gpu()).is_file() else "cpu"
     if wanted.startswith("cuda"):
-        if not found:
+        if not has_cuda:
             raise ConfigError(
                 f"device: {wanted!r}, but PyTorch finds no GPU here; allowed: auto, cpu"
             )

@@ -83,13 +83,16 @@ def examine_machine() -> Iterator[Line]:
 
 
 def compare_weights(
-    what: str, one: list[str], other: list[str], tree: dict[str, Any] | None = None
+    what: str, first_overrides: list[str], other: list[str], tree: dict[str, Any] | None = None
 ) -> Line:
     """Return whether a small run gives the same release and scores both ways."""
     made = TREE if tree is None else tree
     with tempfile.TemporaryDirectory() as folder:
         try:
-            sides = [_results(made, Path(folder, n), o) for n, o in (("a", one), ("b", other))]
+            sides = [
+                _results(made, Path(folder, n), o)
+                for n, o in (("a", first_overrides), ("b", other))
+            ]
         except (SecurefgError, RuntimeError) as error:  # what a device lacks is PyTorch's error
             return Line(what, "failed", str(error).partition("\n")[0])
     here, there = sides
@@ -123,7 +126,7 @@ def _scores(folder: RunFolder) -> dict[str, torch.Tensor]:
 
 def small_tree(method: str) -> dict[str, Any]:
     """Return the first small config that suits a method. Raise ConfigError if none does."""
-    said = ""
+    last_error = ""
     for task, partition, rounds in SMALL:
         data = {"name": "csbm", "csbm": {**TREE["data"]["csbm"], **task}}
         training = {**TREE["training"], "rounds": rounds}
@@ -132,10 +135,10 @@ def small_tree(method: str) -> dict[str, Any]:
         try:
             prepare(parse_config(tree, ["device=cpu"]))
         except SecurefgError as error:
-            said = str(error).partition("\n")[0]
+            last_error = str(error).partition("\n")[0]
             continue
         return tree
-    raise ConfigError(f"{method}: found no small config that it takes ({said}); expected one")
+    raise ConfigError(f"{method}: found no small config that it takes ({last_error}); expected one")
 
 
 def _check_gpu() -> Iterator[Line]:
@@ -145,16 +148,16 @@ def _check_gpu() -> Iterator[Line]:
         yield Line("GPU", "none that PyTorch finds; runs compute on the CPU")
         return
     proof_file(find_gpu()).unlink(missing_ok=True)
-    found = []
+    gpu_lines = []
     for method in SHIPPED:
-        found.append(
+        gpu_lines.append(
             compare_weights(f"{method} on {find_gpu()}", [], ["device=cuda"], small_tree(method))
         )
-        yield found[-1]
-    if not any(line.bad for line in found):
+        yield gpu_lines[-1]
+    if not any(line.bad for line in gpu_lines):
         proof_file(find_gpu()).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(
-            proof_file(find_gpu()), "\n".join(f"{each.what}: {each.found}" for each in found)
+            proof_file(find_gpu()), "\n".join(f"{each.what}: {each.found}" for each in gpu_lines)
         )
 
 

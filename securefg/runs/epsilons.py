@@ -62,12 +62,15 @@ def _at_least(planned: ClaimedEpsilon, spent: ClaimedEpsilon) -> ClaimedEpsilon:
 
 def _from_ledger(experiment: Setup, ledger: Ledger) -> dict[Unit, ClaimedEpsilon]:
     policy = experiment.policy
-    found = {
+    claims_by_unit = {
         c.unit: claim_with_reasons(c, policy.protects, not_covered(experiment))
         for c in claim_units(ledger, policy.delta, population=policy.population)
     }
     by_links = _by_links(experiment, ledger)
-    return {**found, "node": found["node"].model_copy(update={"by_links": by_links})}
+    return {
+        **claims_by_unit,
+        "node": claims_by_unit["node"].model_copy(update={"by_links": by_links}),
+    }
 
 
 def planned_epsilons(experiment: Setup) -> dict[Unit, ClaimedEpsilon]:
@@ -170,11 +173,11 @@ def _by_links(experiment: Setup, ledger: Ledger) -> tuple[LinkEpsilon, ...]:
         held = degrees[torch.unique(known.partition.nodes)]
         for name, share in (("median", 0.5), ("95th percentile", 0.95), ("largest", 1.0)):
             numbers[name] = math.ceil(float(torch.quantile(held, share)))
-    found = [
+    link_epsilons = [
         LinkEpsilon(whose=name, links=k, epsilon=_epsilon_at(experiment.policy, ledger, planned, k))
         for name, k in numbers.items()
     ]
-    return (*found, *_own_row_too(experiment, ledger, planned, numbers["covered"]))
+    return (*link_epsilons, *_own_row_too(experiment, ledger, planned, numbers["covered"]))
 
 
 def _own_row_too(

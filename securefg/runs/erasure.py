@@ -251,14 +251,14 @@ def _open_earlier(path: Path, folder: RunFolder) -> RunFolder:
 def _compose_all(
     earlier: Sequence[RunFolder], new: RunFolder, delta: float
 ) -> dict[Unit, Together]:
-    found = {}
+    together_by_unit = {}
     for unit in new.summary().epsilon:
-        found[unit] = Together(
+        together_by_unit[unit] = Together(
             now=compose_releases([new], unit, delta),
             together=compose_releases([*earlier, new], unit, delta),
             erased=compose_releases(earlier, unit, delta),
         )
-    return found
+    return together_by_unit
 
 
 def compose_releases(folders: Sequence[RunFolder], unit: Unit, delta: float) -> float | None:

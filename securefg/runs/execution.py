@@ -137,15 +137,17 @@ class Run:
             and any(not rule.is_bare for rule in self._x.policy.rules.values())
         )
         attempts, num_clients = self._folder.path / "attempts.jsonl", self._x.public.num_clients
-        found = reconcile_records(self._folder, done, num_clients, self._claims_of, not fresh_noise)
-        self._attempt = max(len(read_json_lines(attempts)), found.attempts) + 1
+        reconciled_records = reconcile_records(
+            self._folder, done, num_clients, self._claims_of, not fresh_noise
+        )
+        self._attempt = max(len(read_json_lines(attempts)), reconciled_records.attempts) + 1
         append_lines(attempts, [json.dumps({"attempt": self._attempt, "after_round": done})])
         forget_after(self._folder.checkpoints, done)
         # What tells of releases goes before the releases: a crash in between hides none of them.
         self._trim_metrics(done)
         position = progress.transcript_position if progress else 0
         if fresh_noise:
-            position = found.transcript_end
+            position = reconciled_records.transcript_end
         self._transcript = TranscriptWriter(self._folder.transcript, position)
         self._ledger = Ledger.resume(self._folder.ledger_path, num_clients, done, fresh_noise)
         if progress and self._checkpoint:

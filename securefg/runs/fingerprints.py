@@ -35,15 +35,15 @@ class Fingerprints(Settings):
     def changed_names(self, now: Fingerprints) -> list[str]:
         """Return what differs, by name."""
         names = ("features", "labels", "edges", "split", "partition")
-        found = [name for name in names if getattr(self, name) != getattr(now, name)]
+        changed_parts = [name for name in names if getattr(self, name) != getattr(now, name)]
         if len(self.shards) != len(now.shards):
-            return [*found, f"number of shards ({len(self.shards)}, now {len(now.shards)})"]
+            return [*changed_parts, f"number of shards ({len(self.shards)}, now {len(now.shards)})"]
         pairs = enumerate(zip(self.shards, now.shards, strict=True))
         clients = [str(k) for k, (was, at_present) in pairs if was != at_present]
         if clients:
             more = f" and {len(clients) - 5} more" if len(clients) > 5 else ""
-            found.append(f"shard of client {', '.join(clients[:5])}{more}")
-        return found
+            changed_parts.append(f"shard of client {', '.join(clients[:5])}{more}")
+        return changed_parts
 
 
 def fingerprints_of(experiment: Experiment) -> Fingerprints:
@@ -117,21 +117,21 @@ def digest_of(found: Fingerprints) -> str:
 
 def _changed_files(folder: RunFolder, stored: Fingerprints) -> list[str]:
     """Return the changed copies of partition and shards, if there are any."""
-    found = []
+    changed_files = []
     partition = folder.path / "partition.safetensors"
     try:
         if _of_partition(Partition.load(partition)) != stored.partition:
-            found.append("partition.safetensors")
+            changed_files.append("partition.safetensors")
     except DataError:
-        found.append("partition.safetensors")
+        changed_files.append("partition.safetensors")
     for path in sorted(folder.shards.glob("*.safetensors")):
         try:
             wrong = any(_is_another(shard, stored) for shard in load_shards(path))
         except DataError:
             wrong = True
         if wrong:
-            found.append(f"private/shards/{path.name}")
-    return found
+            changed_files.append(f"private/shards/{path.name}")
+    return changed_files
 
 
 def _is_another(shard: Shard, stored: Fingerprints) -> bool:

@@ -71,12 +71,14 @@ class RunFolder:
         if path.exists() and not fresh:
             raise RunFolderError(f"{path} exists: {cls(path).advice}")
         replaces = path.exists()
-        with ExitStack() as own:
+        with ExitStack() as folder_lock:
             if replaces:
-                own.enter_context(owned(cls.open(path).path))  # raises if it is no run's folder
+                folder_lock.enter_context(
+                    owned(cls.open(path).path)
+                )  # raises if it is no run's folder
             config.output.root.mkdir(parents=True, exist_ok=True)
             clear_torn(config.output.root, name)
-            temporary = _new_folder(config.output.root, name, held or own)
+            temporary = _new_folder(config.output.root, name, held or folder_lock)
             try:
                 make_private_folder(temporary / "private")
                 fill(temporary)
@@ -272,10 +274,10 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
     parsed = []
     for number, line in enumerate(lines, 1):
         try:
-            found = json.loads(line)
+            parsed_line = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise RunFolderError(f"{path}:{number}: not JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise RunFolderError(f"{path}:{number}: {shown(found)}; wanted an object")
-        parsed.append(found)
+        if not isinstance(parsed_line, dict):
+            raise RunFolderError(f"{path}:{number}: {shown(parsed_line)}; wanted an object")
+        parsed.append(parsed_line)
     return parsed

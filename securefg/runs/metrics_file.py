@@ -44,16 +44,16 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for number, line in enumerate(text, 1):
         try:
-            found = _Line.model_validate_json(line).model_dump()
+            round_metrics = _Line.model_validate_json(line).model_dump()
         except ValidationError as error:
             why = explain_fault(error)
             raise RunFolderError(f"{path}:{number}: not a round's metrics: {why}") from error
-        if lines and found["round"] <= lines[-1]["round"]:
+        if lines and round_metrics["round"] <= lines[-1]["round"]:
             raise RunFolderError(
-                f"{path}:{number}: not a round's metrics here: round {found['round']} after "
-                f"round {lines[-1]['round']}"
+                f"{path}:{number}: not a round's metrics here: round {round_metrics['round']} "
+                f"after round {lines[-1]['round']}"
             )
-        lines.append(found)
+        lines.append(round_metrics)
     return lines
 
 

@@ -76,7 +76,7 @@ def read_opened(
     kinds = {message.kind for message in method.every_message}
     last: dict[tuple[int, int], Asked] = {}
     of_kind: dict[str, Asked] = {}
-    found: list[Opened] = []
+    opened_records: list[Opened] = []
     for record in records:
         kind = record.kind.removeprefix(REDO)
         if record.sender == "server" and kind in kinds:
@@ -86,10 +86,12 @@ def read_opened(
             last[record.attempt, record.round] = of_kind[kind] = asked
         elif record.sender == "sum":
             asked = last.get((record.attempt, record.round), Asked(None, None))
-            found.append(_read_opened(record, asked))
+            opened_records.append(_read_opened(record, asked))
             if reader is not None and not record.thinned and record.body:
-                reader(found[-1], _record_arrays(record))
-    return _with_times([replace(one, fields=_kept_fields(one, found)) for one in found])
+                reader(opened_records[-1], _record_arrays(record))
+    return _with_times(
+        [replace(one, fields=_kept_fields(one, opened_records)) for one in opened_records]
+    )
 
 
 def is_census(message: type[Message]) -> bool:
@@ -123,12 +125,12 @@ def _asked_request(method: AnyMethod, kind: str, record: Record) -> Asked:
     return Asked(shared, released[0] if released else None)
 
 
-def _kept_fields(one: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
+def _kept_fields(opened_record: Opened, every: list[Opened]) -> Mapping[str, SummedField] | None:
     """Return the fields of a sum. A thinned sum has the fields that others of its kind had, and
     nobody knows their content."""
-    if one.fields is not None:
-        return one.fields
-    others = [other.fields for other in every if other.kind == one.kind and other.fields]
+    if opened_record.fields is not None:
+        return opened_record.fields
+    others = [other.fields for other in every if other.kind == opened_record.kind and other.fields]
     together = {name: field for fields in others for name, field in fields.items()}
     return {n: replace(field, digest=NOTHING) for n, field in together.items()} or None
 
@@ -141,13 +143,13 @@ def _with_times(opened: list[Opened]) -> list[Opened]:
     other requests never changes.
     """
     by_field: dict[tuple[str, str], list[Opened]] = defaultdict(list)
-    for one in opened:
-        for name in one.fields or {}:
-            by_field[one.kind, name].append(one)
+    for opened_record in opened:
+        for name in opened_record.fields or {}:
+            by_field[opened_record.kind, name].append(opened_record)
     times: dict[int, dict[str, int | None]] = defaultdict(dict)
     for (_, name), sums in by_field.items():
-        for one, time in zip(sums, _field_times(name, sums), strict=True):
-            times[id(one)][name] = time
+        for opened_record, time in zip(sums, _field_times(name, sums), strict=True):
+            times[id(opened_record)][name] = time
     return [replace(one, when=times[id(one)]) for one in opened]
 
 

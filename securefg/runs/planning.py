@@ -113,17 +113,17 @@ def plan(config: RunConfig, info: PublicInfo, training: int | None = None) -> Pl
         population_of(method, info),
     )
     training = num_training(config, info) if training is None else training
-    found = []
+    planned_noises = []
     for release in planned:
         rule = policy.rules[release.name]
         if not isinstance(rule, NoisyUpload):
             trained = rule.noise_in == "training"
-            found.append(PlannedNoise(release.name, release.dim, 0.0, None, trained))
+            planned_noises.append(PlannedNoise(release.name, release.dim, 0.0, None, trained))
             continue
         noise = rule.stddev(torch.Size([release.dim])) * math.sqrt(clients)
         ratio = training / math.sqrt(release.dim) / noise
-        found.append(PlannedNoise(release.name, release.dim, noise, ratio))
-    return Plan(info.num_nodes, training, clients, tuple(found))
+        planned_noises.append(PlannedNoise(release.name, release.dim, noise, ratio))
+    return Plan(info.num_nodes, training, clients, tuple(planned_noises))
 
 
 def num_training(config: RunConfig, info: PublicInfo) -> int:

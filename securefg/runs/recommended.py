@@ -52,13 +52,13 @@ def recommend_settings(
             "private models gained a point or nothing over training alone where this was measured",
         )
     suits = {name: _suit_of(name, config, info, training, shown) for name in SHIPPED}
-    found = {name: suit for name, suit in suits.items() if suit is not None}
-    if not found:
+    suitable_methods = {name: suit for name, suit in suits.items() if suit is not None}
+    if not suitable_methods:
         return Recommendation(
             None, "no method leaves a model above this noise. Train alone, or take a larger epsilon"
         )
-    best = max(found, key=lambda name: found[name].rank)
-    return Recommendation(best, found[best].why)
+    best = max(suitable_methods, key=lambda name: suitable_methods[name].rank)
+    return Recommendation(best, suitable_methods[best].why)
 
 
 def _suit_of(

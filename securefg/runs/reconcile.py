@@ -156,12 +156,12 @@ def _check_told(
         return
     ledger = Ledger(num_clients)
     ledger.record(releases)
-    found: dict[str, float] = {claim.unit: claim.epsilon for claim in claims(ledger)}
+    claimed_epsilons: dict[str, float] = {claim.unit: claim.epsilon for claim in claims(ledger)}
     for unit, least in most_told(line["epsilon"] for line in metrics).items():
-        if found.get(unit, 0.0) < least * (1 - 1e-9):
+        if claimed_epsilons.get(unit, 0.0) < least * (1 - 1e-9):
             raise RunFolderError(
                 f"{folder.ledger_path}: its releases add up to an epsilon per {unit} of "
-                f"{found.get(unit, 0.0):.4g}; metrics.jsonl tells of {least:.4g}{_ANEW}"
+                f"{claimed_epsilons.get(unit, 0.0):.4g}; metrics.jsonl tells of {least:.4g}{_ANEW}"
             )
 
 

@@ -51,12 +51,12 @@ def count_exposures(experiment: Setup, opened: Sequence[Opened]) -> tuple[int | 
         sets = {(one.round, one.clients) for one in opened}
         return sum(shaped(own, public, sorted(clients)) for _, clients in sets), 0
     try:
-        found = find_exposed(experiment, opened)
+        exposed_terms = find_exposed(experiment, opened)
     except ConfigError:  # too large to be solved here; a server may have more memory
         return None, None
-    uploads = {term for term in found if term.part is None}
+    uploads = {term for term in exposed_terms if term.part is None}
     known = with_truth(experiment) and all(rows_known(experiment, one) for one in opened)
-    return num_exposed(uploads), num_exposed(found - uploads) if known else None
+    return num_exposed(uploads), num_exposed(exposed_terms - uploads) if known else None
 
 
 def find_exposed(
@@ -71,37 +71,39 @@ def find_exposed(
 
 
 def opened_sums(
-    experiment: Setup, one: Opened, holders: Mapping[bytes, dict[Pattern, int]]
+    experiment: Setup, opened_record: Opened, holders: Mapping[bytes, dict[Pattern, int]]
 ) -> Iterator[OpenedSum]:
     """Yield the equations that one opened sum stands for. Rows of the same holders share an
     unknown. Rows that may have been let in are all taken to have been."""
-    message = experiment.method.message(one.kind)
+    message = experiment.method.message(opened_record.kind)
     for name in experiment.policy.masks(message):
-        if one.fields is not None and name not in one.fields:
+        if opened_record.fields is not None and name not in opened_record.fields:
             continue
         declaration = message.declarations[name]
-        when = None if declaration.constant else one.time(name)
-        quantity = f"{one.kind}.{name}"
+        when = None if declaration.constant else opened_record.time(name)
+        quantity = f"{opened_record.kind}.{name}"
         if not declaration.rows:
-            yield {Term(client, quantity, when): 1.0 for client in one.clients}
+            yield {Term(client, quantity, when): 1.0 for client in opened_record.clients}
             continue
         counted = isinstance(declaration.meaning(experiment.config.method), Holdings)
-        for pattern, count in holders[b"" if is_census(message) else _sum_key(one)].items():
+        for pattern, count in holders[
+            b"" if is_census(message) else _sum_key(opened_record)
+        ].items():
             # Of a row it is known to be a holder's; of a count, nothing but who was asked.
-            present = one.clients if counted else pattern & one.clients
+            present = opened_record.clients if counted else pattern & opened_record.clients
             yield {Term(c, quantity, when, pattern, count): 1.0 for c in present}
-            if _adds_up(experiment, message, name, one):
+            if _adds_up(experiment, message, name, opened_record):
                 total = f"{quantity} added up"
-                yield {Term(c, total, None, pattern, count): 1.0 for c in one.clients}
+                yield {Term(c, total, None, pattern, count): 1.0 for c in opened_record.clients}
 
 
-def rows_known(experiment: Setup, one: Opened) -> bool:
+def rows_known(experiment: Setup, opened_record: Opened) -> bool:
     """Return whether the records tell which rows were in a sum, and that they were not whole."""
-    message = experiment.method.message(one.kind)
+    message = experiment.method.message(opened_record.kind)
     by_row = [n for n in experiment.policy.masks(message) if message.declarations[n].rows]
-    if one.fields is not None:
-        by_row = [name for name in by_row if name in one.fields]
-    told = one.fields is not None and one.asked.released is not None
+    if opened_record.fields is not None:
+        by_row = [name for name in by_row if name in opened_record.fields]
+    told = opened_record.fields is not None and opened_record.asked.released is not None
     return not by_row or is_census(message) or told or not experiment.policy.bare
 
 

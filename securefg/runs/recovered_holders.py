@@ -68,13 +68,13 @@ class HolderSums:
         self._census: Floats | None = None
         self._totals: list[_Total] = []
 
-    def read(self, one: Opened, arrays: Mapping[str, Tensor]) -> None:
+    def read(self, opened_record: Opened, arrays: Mapping[str, Tensor]) -> None:
         """Look at the values of an opened sum."""
-        self._read.add(one.kind)
+        self._read.add(opened_record.kind)
         if self._is_solvable:
-            for name, array in self._by_row(one.kind, arrays):
-                self._fit_holders(one, name, array)
-                self._keep_bound(one, name, array)
+            for name, array in self._by_row(opened_record.kind, arrays):
+                self._fit_holders(opened_record, name, array)
+                self._keep_bound(opened_record, name, array)
 
     def num_exposed(self, opened: Sequence[Opened]) -> int | None:
         """Return the number of rows of which at least one holder follows, or None if not solved."""
@@ -115,20 +115,22 @@ class HolderSums:
                 total = columns.sum(1, keepdims=True)
                 yield name, np.hstack([columns, total]) if columns.shape[1] > 1 else columns
 
-    def _fit_holders(self, one: Opened, name: str, sums: Floats) -> None:
-        message = self._x.method.message(one.kind)
+    def _fit_holders(self, opened_record: Opened, name: str, sums: Floats) -> None:
+        message = self._x.method.message(opened_record.kind)
         held = self._held_rows(len(sums))
         # Where no record tells which rows were let in, those with a sum were.
         has_row: Bits = np.any(sums, axis=1)
         if is_census(message):
             has_row = np.ones(len(sums), np.bool_)
-        elif one.asked.released is not None and len(one.asked.released) == len(sums):
-            has_row = one.asked.released.numpy()
-        present = np.isin(np.arange(held.shape[1]), list(one.clients))
+        elif opened_record.asked.released is not None and len(opened_record.asked.released) == len(
+            sums
+        ):
+            has_row = opened_record.asked.released.numpy()
+        present = np.isin(np.arange(held.shape[1]), list(opened_record.clients))
         members = held & present & has_row[:, None]
         masked = self._x.policy.mask(message, name)
         assert masked is not None
-        error = masked.grid.error_bound(len(one.clients))
+        error = masked.grid.error_bound(len(opened_record.clients))
         constants, tolerance, is_fitting = fitted_constants(sums, members, error)
         for column in np.flatnonzero(is_fitting).tolist():
             own = np.where(present, constants[:, column], 0.0)
@@ -136,19 +138,19 @@ class HolderSums:
             key = np.round(own / (4 * found.tolerance)).tobytes(), has_row.tobytes()
             self._columns.setdefault(key, found)
 
-    def _keep_bound(self, one: Opened, name: str, sums: Floats) -> None:
+    def _keep_bound(self, opened_record: Opened, name: str, sums: Floats) -> None:
         """Keep the census of holders, and what probabilities add up to. `sums` ends with the
         total of its columns."""
-        message = self._x.method.message(one.kind)
+        message = self._x.method.message(opened_record.kind)
         meaning = message.declarations[name].meaning(self._x.config.method)
         if is_census(message) and isinstance(meaning, Holdings):
             self._census = sums[:, -1].round()
         elif isinstance(meaning, Predictions):
             masked = self._x.policy.mask(message, name)
             assert masked is not None
-            present = np.isin(np.arange(self._x.public.num_clients), list(one.clients))
-            error = sums.shape[1] * masked.grid.error_bound(len(one.clients))
-            total = _Total(present, sums[:, -1], error + FINEST * len(one.clients))
+            present = np.isin(np.arange(self._x.public.num_clients), list(opened_record.clients))
+            error = sums.shape[1] * masked.grid.error_bound(len(opened_record.clients))
+            total = _Total(present, sums[:, -1], error + FINEST * len(opened_record.clients))
             self._totals.append(total)
 
     def _named_by_bounds(self) -> Bits | None:

@@ -42,15 +42,15 @@ def explain_useless(config: RunConfig, summary: Summary) -> str:
     )
 
 
-def no_skill(found: Quality | None, score: str) -> float | None:
+def no_skill(quality: Quality | None, score: str) -> float | None:
     """Return the score of always naming the most frequent class, or None if it is not known."""
-    if found is None or found.majority is None:
+    if quality is None or quality.majority is None:
         return None
-    if not found.per_class:  # told by sites: the shares of two classes are declared
-        known = {"accuracy": found.majority, "average_precision": 1 - found.majority}
+    if not quality.per_class:  # told by sites: the shares of two classes are declared
+        known = {"accuracy": quality.majority, "average_precision": 1 - quality.majority}
         return known.get(score)
-    counts = [one.count for one in found.per_class]
-    present, share = sum(1 for n in counts if n), found.majority
+    counts = [one.count for one in quality.per_class]
+    present, share = sum(1 for n in counts if n), quality.majority
     rare = counts[1] if len(counts) == 2 else sum(counts) / max(present, 1)
     levels = {
         "accuracy": share,

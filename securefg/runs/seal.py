@@ -184,11 +184,11 @@ def _against_the_history(folder: RunFolder) -> list[Check]:
     try:
         history = read_history(folder.path)
         changed = changed_since_the_end(folder.path, history)
-        found = findings_of(folder.path, folder.summary().transcript_chain) or ()
+        known_findings = findings_of(folder.path, folder.summary().transcript_chain) or ()
     except RunFolderError as error:
         return [Check("audits", str(error))]
     end = f"changed since the run ended: {', '.join(changed)}" if changed else ""
-    gone = "; ".join(finding.because for finding in found if finding.attack == MISSING)
+    gone = "; ".join(finding.because for finding in known_findings if finding.attack == MISSING)
     audits = [entry for entry in history if entry.what == "audit"]
     scores = file_digests(folder.path, (SCORES,)).get(SCORES)
     if not gone and audits and audits[-1].ended and audits[-1].files[SCORES] != scores:
@@ -218,7 +218,7 @@ def _check_fingerprints(folder: RunFolder, experiment: Experiment) -> Check:
 
 def _check_epsilon(folder: RunFolder, experiment: Experiment) -> Check:
     """Return a check that the summary's claims follow from the ledger, or are more."""
-    told, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
+    stated_epsilons, ledger = folder.summary().epsilon, Ledger(experiment.partition.num_clients)
     try:
         ledger.record(list(read_ledger(folder.ledger_path)))
         lost = first_unbooked(folder)
@@ -227,19 +227,25 @@ def _check_epsilon(folder: RunFolder, experiment: Experiment) -> Check:
     if lost is not None:
         return Check("epsilon", f"{folder.ledger_path.name}: {lost}")
     for unit, booked in claim_epsilons(experiment, ledger).items():
-        if unit not in told or _is_less(told[unit], booked):
+        if unit not in stated_epsilons or _is_less(stated_epsilons[unit], booked):
             return Check("epsilon", f"per {unit} the summary claims less than was booked")
     return Check("epsilon", "", "the claims follow from the ledger")
 
 
-def _is_less(told: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
-    said, found = (math.inf if c.epsilon is None else c.epsilon for c in (told, booked))
-    about = (told.delta, told.holders, told.relation) != (
+def _is_less(stated_claim: ClaimedEpsilon, booked: ClaimedEpsilon) -> bool:
+    stated_epsilon, booked_epsilon = (
+        math.inf if c.epsilon is None else c.epsilon for c in (stated_claim, booked)
+    )
+    about = (stated_claim.delta, stated_claim.holders, stated_claim.relation) != (
         booked.delta,
         booked.holders,
         booked.relation,
     )
-    return about or (told.private and not booked.private) or not said >= found * (1 - 1e-6)
+    return (
+        about
+        or (stated_claim.private and not booked.private)
+        or not stated_epsilon >= booked_epsilon * (1 - 1e-6)
+    )
 
 
 def _check_signature(folder: Path, manifest: Manifest | None, name: str, key: str | None) -> Check:
@@ -264,11 +270,11 @@ def _check_signature(folder: Path, manifest: Manifest | None, name: str, key: st
 def _digests_behind(folder: Path) -> dict[str, str]:
     """Return the digests of the files behind a page. The history counts by its last link, which
     later entries keep."""
-    found = file_digests(folder, BEHIND)
+    digest_by_path = file_digests(folder, BEHIND)
     with suppress(RunFolderError):  # of one that cannot be read, its bytes
         history = read_history(folder)
-        found |= {HISTORY: history[-1].link} if history else {}
-    return found
+        digest_by_path |= {HISTORY: history[-1].link} if history else {}
+    return digest_by_path
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -61,17 +61,17 @@ def with_sizes(config: RunConfig, given: Sizes) -> Sized:
     """Return the settled config with its sizes: by hand first, then as the data tell them."""
     config = _with_links(config, given.links)
     _refuse_odd(given)
-    found = _by_hand(config, given) if given.whole else _known_sizes(config, given.clients)
+    known_sizes = _by_hand(config, given) if given.whole else _known_sizes(config, given.clients)
     info = replace(
-        found.info,
-        num_nodes=given.nodes or found.info.num_nodes,
-        num_features=given.features or found.info.num_features,
-        num_classes=given.classes or found.info.num_classes,
-        num_clients=given.clients or found.info.num_clients,
-        node_holders=given.holders or found.info.node_holders,
-        edge_holders=given.holders or found.info.edge_holders,
+        known_sizes.info,
+        num_nodes=given.nodes or known_sizes.info.num_nodes,
+        num_features=given.features or known_sizes.info.num_features,
+        num_classes=given.classes or known_sizes.info.num_classes,
+        num_clients=given.clients or known_sizes.info.num_clients,
+        node_holders=given.holders or known_sizes.info.node_holders,
+        edge_holders=given.holders or known_sizes.info.edge_holders,
     )
-    training = given.train or found.training
+    training = given.train or known_sizes.training
     return Sized(settle_config(config, info), info, training)
 
 

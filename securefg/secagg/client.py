@@ -369,11 +369,11 @@ class SecureClients(MaskingClients):
             raise Refused("the survivors are not those that were agreed on")
         if not set(signers) <= set(survivors):
             raise Refused("a signature by a client that is no survivor")
-        said = survivors_statement(session.id, session.sharers, survivors)
+        signed_statement = survivors_statement(session.id, session.sharers, survivors)
         holders = {p for n in numbers for p in session.graph.holders(session.places[n])}
         for signer, signature in zip(signers, to_bytes(request.signatures), strict=True):
             if session.places[signer] in holders:  # nobody else's counts here
-                verify(self._roster[signer], signature, "survivors", *said)
+                verify(self._roster[signer], signature, "survivors", *signed_statement)
         needed = session.graph.parameters.threshold
         near = session.fewest_around(signers, numbers)
         if near < needed:

@@ -170,15 +170,15 @@ class Dealt:
     def list_complaints(self, ready: Any) -> list[tuple[int, int]]:
         """Holders that found a box bad, each with its sender; one that finds most bad is at fault
         itself, and does not count."""
-        found: list[tuple[int, int]] = []
+        complaints: list[tuple[int, int]] = []
         sharers = set(self.sharers)
         for number, flags in zip(ready.clients.numbers(), ready.message.bad.tolist(), strict=True):
             senders = [self._numbers[p] for p in self._graph.holders(self._places[number])]
             named = [s for s, bad in zip(senders, flags, strict=True) if bad and s in sharers]
             self._bad.update((number, sender) for sender in named)
             if 2 * len(named) <= len(senders):
-                found += [(number, sender) for sender in named]
-        return found
+                complaints += [(number, sender) for sender in named]
+        return complaints
 
     def complaints_of(self, sender: int) -> list[tuple[int, int]]:
         """Return the complaints about a client's boxes, by holder and sender."""
@@ -216,7 +216,7 @@ class Secrets:
         self._shares = self._sorted_out(revealed)
 
     def _sorted_out(self, revealed: Any) -> dict[int, list[shamir.Share]]:
-        found: dict[int, list[shamir.Share]] = {}
+        shares_by_owner: dict[int, list[shamir.Share]] = {}
         rows = revealed.message.shares.reshape(revealed.count, -1, shamir.SHARE_BYTES)
         known = {*self._alive, *self._dropped}
         for number, row, which in zip(
@@ -229,23 +229,23 @@ class Secrets:
                     continue
                 share = self._check_share(owner, holder, raw) if kind else None
                 if share is not None:
-                    found.setdefault(owner, []).append(share)
+                    shares_by_owner.setdefault(owner, []).append(share)
                 elif kind:
                     self._blame(number, "revealed a share that it was not dealt")
                 elif not self._dealt.found_bad(holder, owner):
                     self._blame(number, "kept back a share of which it had not complained")
-        return found
+        return shares_by_owner
 
     def _check_share(self, owner: int, holder: int, raw: bytes) -> shamir.Share | None:
         """The share, if its owner dealt it."""
         alive = owner in self._is_alive
-        said = self._dealt.box_digest(owner, holder)
+        stated_digests = self._dealt.box_digest(owner, holder)
         try:
             share = shamir.Share.decode(holder + 1, raw)
         except BadShares:
             return None
         found = shamir.share_digest(share, self._session, owner, SEED if alive else KEY)
-        return share if found == (said[32:] if alive else said[:32]) else None
+        return share if found == (stated_digests[32:] if alive else stated_digests[:32]) else None
 
     def make_unmasking(self) -> Callable[[MaskContext], list[Mask]]:
         """The masks to put on a sum so that nothing but the sum is left, for any field."""
@@ -257,7 +257,7 @@ class Secrets:
         ]
 
         def list_masks(context: MaskContext) -> list[Mask]:
-            own = [
+            self_masks = [
                 Mask(derive.self_mask_key(seed, self._session, place, context), Sign.SUBTRACT)
                 for place, seed in seeds.items()
             ]
@@ -268,7 +268,7 @@ class Secrets:
                 )
                 for gone, peer, root in roots
             ]
-            return own + pairs
+            return self_masks + pairs
 
         return list_masks
 
@@ -278,14 +278,14 @@ class Secrets:
     def _dropped_roots(self, gone: int) -> list[tuple[int, Secret]]:
         """The roots of a dropped client's pair masks, each as the other end knows it."""
         peers = [peer for peer in self._graph.neighbours(gone) if peer in self._is_alive]
-        found: list[tuple[int, Secret]] = []
+        pair_roots: list[tuple[int, Secret]] = []
 
         def unwrap_roots(drop_key: Secret) -> None:
             drop_root = derive.session_root(drop_key, self._session)
-            found.extend((peer, self._pair_root(drop_root, gone, peer)) for peer in peers)
+            pair_roots.extend((peer, self._pair_root(drop_root, gone, peer)) for peer in peers)
 
         self._combine_shares(gone, unwrap_roots)
-        return found
+        return pair_roots
 
     def _pair_root(self, drop_root: Secret, gone: int, peer: int) -> Secret:
         wrapped = Secret(self._dealt.wrapped(gone, peer)[0])

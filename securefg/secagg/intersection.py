@@ -76,9 +76,13 @@ def is_on_curve(point: bytes) -> bool:
     return len(point) == 32 and u < PRIME and pow(right, (PRIME - 1) // 2, PRIME) == 1
 
 
-def shared_ids(order: Sequence[str], own: Sequence[bytes], theirs: Sequence[bytes]) -> list[str]:
-    """The own ids that the other has: `own` is b a H(x) in the order sent, `theirs` is a b H(y)."""
-    if len(own) != len(order):
-        raise ProtocolError(f"{len(own)} points came back of {len(order)} that were sent")
+def shared_ids(
+    order: Sequence[str], own_points: Sequence[bytes], theirs: Sequence[bytes]
+) -> list[str]:
+    """Return the own ids that the other has.
+
+    `own_points` is b a H(x) in the order sent, `theirs` is a b H(y)."""
+    if len(own_points) != len(order):
+        raise ProtocolError(f"{len(own_points)} points came back of {len(order)} that were sent")
     known = set(theirs)
-    return sorted(one for one, point in zip(order, own, strict=True) if point in known)
+    return sorted(one for one, point in zip(order, own_points, strict=True) if point in known)

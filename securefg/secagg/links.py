@@ -155,11 +155,11 @@ class Linking(Unprintable):
         return hybrid.encapsulate_secret(key) if self._suite == "hybrid" else None
 
     def _box_link(
-        self, own: int, sender: int, receiver: int, encapsulated: tuple[Secret, bytes] | None
+        self, own_place: int, sender: int, receiver: int, encapsulated: tuple[Secret, bytes] | None
     ) -> Secret:
-        pair, peer = order_pair(sender, receiver), receiver if own == sender else sender
+        pair, peer = order_pair(sender, receiver), receiver if own_place == sender else sender
         if pair not in self._agreed:
-            self._agreed[pair] = self._pairs[own].boxes.exchange(self._boxes[peer])
+            self._agreed[pair] = self._pairs[own_place].boxes.exchange(self._boxes[peer])
         if encapsulated is None:
             return first_link(self._setup, self._agreed[pair])
         about = (self._agreed[pair], *encapsulated, sender, receiver)

@@ -33,13 +33,13 @@ class Odds:
         self._pairs.update(found)
         self._missing.update(found)
 
-    def has_missed(self, one: int, other: int) -> bool:
+    def has_missed(self, first_client: int, other: int) -> bool:
         """Return whether a share was missing after one complained of the other's box.
 
         Different tags do not count here. A liar could sign one in a later session, complain of the
         same neighbour's box in the next set-up, and keep it out of every second sum.
         """
-        return (min(one, other), max(one, other)) in self._missing
+        return (min(first_client, other), max(first_client, other)) in self._missing
 
     def clients_at_odds(self, clients: Collection[int], most_liars: int) -> list[int]:
         """Return those of the clients that are at odds with more than there can be liars."""

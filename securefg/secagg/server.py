@@ -346,11 +346,13 @@ class Aggregator:
         if self._settings.malicious:
             request = Survivors(clients=torch.tensor(survivors))
             agreed = self._run_step(request, Agreed, alive, graph, last=True)
-            said = survivors_statement(session, tuple(sharers), tuple(survivors))
+            signed_statement = survivors_statement(session, tuple(sharers), tuple(survivors))
             rows = [
                 row
                 for row, n in enumerate(agreed.clients.numbers())
-                if self._is_signed(n, to_bytes(agreed.message.signature[row][None])[0], said)
+                if self._is_signed(
+                    n, to_bytes(agreed.message.signature[row][None])[0], signed_statement
+                )
             ]
             numbers = [agreed.clients.numbers()[row] for row in rows]
             self._require_count(len(numbers), self._least_signers(graph), "signed the survivors")

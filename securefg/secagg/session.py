@@ -91,15 +91,15 @@ def has_full_rows(graph: MaskGraph, place: int, suite: Suite, pairs: SignedPairs
     )
 
 
-def pair_offer(graph: MaskGraph, own: int, peer: int, pairs: SignedPairs) -> bytes:
-    """The confirmed mask ciphertext between two places, as the client at `own` sent or received
-    it."""
+def pair_offer(graph: MaskGraph, own_place: int, peer: int, pairs: SignedPairs) -> bytes:
+    """The confirmed mask ciphertext between two places, as the client at `own_place` sent or
+    received it."""
     if not pairs.sent:
         return b""
-    ahead = graph.neighbours_ahead(own)
+    ahead = graph.neighbours_ahead(own_place)
     if peer in ahead:
         return pairs.sent[ahead.index(peer)]
-    return pairs.received[graph.neighbours_behind(own).index(peer)]
+    return pairs.received[graph.neighbours_behind(own_place).index(peer)]
 
 
 @dataclass
@@ -295,11 +295,11 @@ class Session:
         sharers, clients, bad = set(self.sharers), self.clients, []
         party.held_key, party.held_seed = {}, {}
         senders = zip(self.graph.holders(place), to_bytes(rows), to_bytes(digests), strict=True)
-        for sender, box, said in senders:
+        for sender, box, stated_digests in senders:
             bad.append(0)
             if clients[sender] not in sharers:
                 continue
-            shares = self._open_box(sender, place, box, said)
+            shares = self._open_box(sender, place, box, stated_digests)
             if shares is None:
                 bad[-1] = 1
             else:
@@ -307,12 +307,12 @@ class Session:
         return bad
 
     def _open_box(
-        self, sender: int, place: int, box: bytes, said: bytes
+        self, sender: int, place: int, box: bytes, stated_digests: bytes
     ) -> tuple[Share, Share] | None:
         """The two shares in a box, unless they are not what their sender said. A box that this host
         sealed itself, to the bit, holds what it put there."""
         known = self._at_home.get((sender, place))
-        if known is not None and known[:2] == (box, said):
+        if known is not None and known[:2] == (box, stated_digests):
             return known[2:]
         try:
             root = self._roots.boxes[sender, place]
@@ -321,7 +321,11 @@ class Session:
             of_seed = Share.decode(place + 1, both[SHARE_BYTES:])
         except (BadBox, BadShares):
             return None
-        return (of_key, of_seed) if self._share_digests(sender, of_key, of_seed) == said else None
+        return (
+            (of_key, of_seed)
+            if self._share_digests(sender, of_key, of_seed) == stated_digests
+            else None
+        )
 
     def leave_out(self) -> None:
         """Forget the shares of those who are no sharers any more."""

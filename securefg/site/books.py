@@ -204,11 +204,15 @@ class SiteBooks:
                 )
 
     def _check_budget(self, name: str, budget: Budget, after: Counter[Mechanism]) -> None:
-        found = claim([dict(after)], budget.unit, budget.delta)
-        if found.epsilon > budget.epsilon:
-            left = f"; {', '.join(found.because)} without noise" if found.because else ""
+        epsilon_claim = claim([dict(after)], budget.unit, budget.delta)
+        if epsilon_claim.epsilon > budget.epsilon:
+            left = (
+                f"; {', '.join(epsilon_claim.because)} without noise"
+                if epsilon_claim.because
+                else ""
+            )
             raise BudgetExceeded(
-                f"{name} epsilon per {budget.unit} would be {found.epsilon:.4g}, past the "
+                f"{name} epsilon per {budget.unit} would be {epsilon_claim.epsilon:.4g}, past the "
                 f"site's budget of {budget.epsilon:g}{left}"
             )
 
@@ -228,11 +232,11 @@ class SiteBooks:
         return dict(total)
 
     def _ledgers_by_run(self, lines: list[Line]) -> dict[str, Ledger]:
-        found: dict[str, Ledger] = {}
+        ledger_of_run: dict[str, Ledger] = {}
         for line in lines:
-            ledger = found.setdefault(line["run"], Ledger(line["num_clients"]))
+            ledger = ledger_of_run.setdefault(line["run"], Ledger(line["num_clients"]))
             ledger.record(self._parsed_releases(line))
-        return found
+        return ledger_of_run
 
     def _parsed_releases(self, line: Line) -> list[Release]:
         if line["link"] not in self._parsed:

@@ -95,18 +95,18 @@ class Root:
 
     def _key_of(self, name: str, pem: bytes, now: datetime.datetime) -> rsa.RSAPublicKey:
         try:
-            found = x509.load_pem_x509_certificate(pem)
-            found.verify_directly_issued_by(self.certificate)
+            certificate = x509.load_pem_x509_certificate(pem)
+            certificate.verify_directly_issued_by(self.certificate)
         except (ValueError, TypeError, InvalidSignature):
             raise BadCertificate(f"{name}: a certificate of another federation") from None
-        if _common_name(found) != name:
-            raise BadCertificate(f"{name}: the certificate shown is {_common_name(found)}'s")
-        if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
+        if _common_name(certificate) != name:
+            raise BadCertificate(f"{name}: the certificate shown is {_common_name(certificate)}'s")
+        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
             raise BadCertificate(
-                f"{name}: its certificate is valid from {found.not_valid_before_utc} to "
-                f"{found.not_valid_after_utc}, not now"
+                f"{name}: its certificate is valid from {certificate.not_valid_before_utc} "
+                f"to {certificate.not_valid_after_utc}, not now"
             )
-        key = found.public_key()
+        key = certificate.public_key()
         if not isinstance(key, rsa.RSAPublicKey):
             raise BadCertificate(f"{name}: found {type(key).__name__}; wanted RSA")
         return key

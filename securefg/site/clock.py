@@ -91,15 +91,18 @@ def correct_clock(paths: list[Path], signer: Signer, reason: str, now: Clock = u
 def check_correction(name: str, before: Line, line: Line) -> None:
     """Raise unless a line that sets the time back is signed for this very place of this book."""
     try:
-        found = Correction(**line[KEY])
-        place = (found.log, found.after, found.was, found.now)
+        correction = Correction(**line[KEY])
+        place = (correction.log, correction.after, correction.was, correction.now)
         if place != (name, before["link"], before["time"], line["time"]):
             raise ValueError("it was signed for another place")
-        certificate = x509.load_pem_x509_certificate(found.certificate.encode())
-        key, signature = certificate.public_key(), base64.b64decode(found.signature, validate=True)
+        certificate = x509.load_pem_x509_certificate(correction.certificate.encode())
+        key, signature = (
+            certificate.public_key(),
+            base64.b64decode(correction.signature, validate=True),
+        )
         if not isinstance(key, rsa.RSAPublicKey):
             raise ValueError("its certificate has no RSA key")
-        check_signature(key, signature, PURPOSE, *found.statement, name=found.site)
+        check_signature(key, signature, PURPOSE, *correction.statement, name=correction.site)
     except (KeyError, TypeError, ValueError, AttributeError, SecurefgError) as error:
         raise BooksDamaged(
             f"{name}: found a line that sets the clock back; expected a correction that the site "

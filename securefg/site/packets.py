@@ -161,13 +161,17 @@ def read_begin(content: dict[str, Any]) -> Begin:
     return Begin(digest, *numbers)  # type: ignore[arg-type]
 
 
-def read_control(content: dict[str, Any], site: str, own: Collection[str]) -> Control:
+def read_control(content: dict[str, Any], site: str, own_hosts: Collection[str]) -> Control:
     """Return the request. Raise unless it is for this site and names hosts of it, each once."""
     hosts, lengths = content.get("hosts"), content.get("lengths")
     if content.get("to") != site or not isinstance(hosts, list):
         raise ProtocolError(f"a request for {content.get('to')!r:.60}; here is {site}")
-    if not hosts or len(set(map(str, hosts))) != len(hosts) or not set(map(str, hosts)) <= set(own):
-        raise ProtocolError(f"a request for {hosts!r:.100}; here is {sorted(own)}")
+    if (
+        not hosts
+        or len(set(map(str, hosts))) != len(hosts)
+        or not set(map(str, hosts)) <= set(own_hosts)
+    ):
+        raise ProtocolError(f"a request for {hosts!r:.100}; here is {sorted(own_hosts)}")
     if not isinstance(lengths, list) or not all(_is_number(length) for length in lengths):
         raise ProtocolError("a request without the lengths of its parts")
     if len(lengths) not in (1, len(hosts)):

@@ -309,13 +309,15 @@ def planned_profile(policy: Policy, planned: list[PlannedRelease]) -> dict[Mecha
 def load_policy(path: Path) -> SitePolicy:
     """Read a site's policy; one that is not there, or is wrong, raises."""
     try:
-        found = read_yaml(path)
+        policy_content = read_yaml(path)
     except ConfigError as error:
         raise ConfigError(f"no policy of this site: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: found {name_kind(found)}; expected the keys of a policy")
+    if not isinstance(policy_content, dict):
+        raise ConfigError(
+            f"{path}: found {name_kind(policy_content)}; expected the keys of a policy"
+        )
     try:
-        return SitePolicy.model_validate(found)
+        return SitePolicy.model_validate(policy_content)
     except ValidationError as error:
         raise ConfigError(explain_errors(error, SitePolicy, prefix=f"{path}: ")) from error
 

@@ -84,14 +84,14 @@ def read_roster(path: Path, root: Root, sites: Mapping[str, Hosts]) -> list[byte
         entries = [Entry.from_json(data) for data in read_json(path)]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not a roster: {error}") from error
-    found = {entry.site: entry for entry in entries}
+    entry_by_site = {entry.site: entry for entry in entries}
     keys: dict[int, bytes] = {}
     for site, hosts in sites.items():
         wanted = Clients.of([n for own in hosts.values() for n in own.numbers()])
-        if site not in found or found[site].clients != wanted:
+        if site not in entry_by_site or entry_by_site[site].clients != wanted:
             raise ProtocolError(f"the roster has no keys of {site} for the clients {wanted}")
-        found[site].check(root)
-        keys |= dict(zip(wanted.numbers(), found[site].keys, strict=True))
+        entry_by_site[site].check(root)
+        keys |= dict(zip(wanted.numbers(), entry_by_site[site].keys, strict=True))
     return [keys[number] for number in sorted(keys)]
 
 

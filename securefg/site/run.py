@@ -232,7 +232,7 @@ class SiteRun:
         models = {name: endpoint.admit_release(framed) for name, endpoint in chosen.items()}
         keeps = at_end and not has_own_scores(self._folder)
         results: list[Content] = []
-        own: list[LocalScore] = []
+        own_scores: list[LocalScore] = []
         for name, endpoint in chosen.items():
             tells = self._policy.scores and self._books.book_scores(
                 self._job.run, taken.terms.round_of(name), at_end, str(endpoint.clients)
@@ -241,7 +241,7 @@ class SiteRun:
             if tells or keeps:
                 try:
                     scores = endpoint.score(models[name], at_end)
-                    own += scores
+                    own_scores += scores
                 except Exception as error:
                     self._note_refusal(error, "host")
                     if tells:
@@ -250,7 +250,7 @@ class SiteRun:
             results.append({"scores": [rounded_score(score) for score in scores if tells]})
         if keeps:
             alerts = self._job.parsed().training.alerts
-            write_own_scores(self._folder, [own_score(score, alerts) for score in own])
+            write_own_scores(self._folder, [own_score(score, alerts) for score in own_scores])
         return {"results": results, "lengths": [0] * len(results)}, b""
 
     def _save_states(self, chosen: Mapping[str, Endpoint], tag: str) -> tuple[Content, Body]:

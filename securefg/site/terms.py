@@ -34,17 +34,17 @@ class Terms:
     """
 
     def __init__(
-        self, job: Job, own: Mapping[str, Clients], before: Ledger | None, submissions: int
+        self, job: Job, own_hosts: Mapping[str, Clients], before: Ledger | None, submissions: int
     ) -> None:
         config = job.parsed()
-        self._own, self._method = own, get_method(config.method.name)
+        self._own, self._method = own_hosts, get_method(config.method.name)
         self._rounds = config.training.rounds
         sizes = job.sizes
         self._largest = max(self._rounds, *filter(None, vars(sizes).values()))
         widest = sizes.num_features + sizes.num_classes + sizes.num_clients
         planned = job.planned()
         most_sent = max((release.dim for release in planned), default=0)
-        most_clients = max(map(len, own.values()))
+        most_clients = max(map(len, own_hosts.values()))
         self._room = LEAST_ROOM + 64 * sizes.num_nodes * widest + 16 * most_sent * most_clients
         # What never changes leaves once in a census, which is planned for no round.
         self._most = {r.name: max(r.count, int(r.declaration.constant)) for r in planned}
@@ -125,10 +125,10 @@ class Terms:
 
 def _field_counts(ledger: Ledger | None) -> Counter[tuple[str, int]]:
     """Return how often each field of each client has left, by the ledger."""
-    found: Counter[tuple[str, int]] = Counter()
+    field_counts: Counter[tuple[str, int]] = Counter()
     if ledger is not None:
         for mechanism in ledger.mechanisms:
             counts = ledger.counts(mechanism)
             for client in np.flatnonzero(counts).tolist():
-                found[mechanism.field, client] += int(counts[client])
-    return found
+                field_counts[mechanism.field, client] += int(counts[client])
+    return field_counts

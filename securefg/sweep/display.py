@@ -66,8 +66,9 @@ class Status:
             f"{len(self.running)} running, {self.failed} failed{left}"
         )
 
-    def finished_lines(self, told: int, width: int) -> list[str]:
-        """Return a short line per finished point after the first `told`, with the time left."""
+    def finished_lines(self, num_reported: int, width: int) -> list[str]:
+        """Return a short line, with the time left, per finished point after the first
+        `num_reported`."""
         left = "" if self.seconds_left is None else f"about {duration_text(self.seconds_left)} left"
         left = left if self.ended < self.total else "all done"
         before = self.ended - len(self.finished)
@@ -75,7 +76,7 @@ class Status:
             f"{before + number} of {self.total}  in {duration_text(one.seconds)}, {left}  {one.key}"
             for number, one in enumerate(self.finished, 1)
         ]
-        return [shortened(line, max(60, width)) for line in lines[told:]]
+        return [shortened(line, max(60, width)) for line in lines[num_reported:]]
 
 
 def duration_text(seconds: float) -> str:

@@ -39,19 +39,19 @@ STANDARD = {
 
 
 def imports(tree: ast.AST) -> set[str]:
-    found = set()
+    imported_modules = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported_modules |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return found
+            imported_modules.add(node.module)
+    return imported_modules
 
 
 def reaches(tree: ast.AST) -> set[str]:
     """What lets code see more than it was given: modules with data, and calls that read files."""
-    own = {name for name in imports(tree) if name.partition(".")[0] == "securefg"}
-    models = {name for name in own if name.startswith("securefg.models.")}
+    own_imports = {name for name in imports(tree) if name.partition(".")[0] == "securefg"}
+    models = {name for name in own_imports if name.startswith("securefg.models.")}
     names = {
         getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
         for node in ast.walk(tree)
@@ -65,7 +65,7 @@ def reaches(tree: ast.AST) -> set[str]:
         if isinstance(part, ast.Constant)
     }
     files = {name for name in imports(tree) if name.partition(".")[0] not in LIBRARIES | STANDARD}
-    return (own - models - ALLOWED) | files | ((names | named) & (READS | FINDS))
+    return (own_imports - models - ALLOWED) | files | ((names | named) & (READS | FINDS))
 
 
 def test_attacks_read_nothing_but_their_view() -> None:

@@ -62,7 +62,7 @@ def source_of(part: Any) -> ast.AST:
 
 
 def names_of_client_data(node: ast.AST) -> set[str]:
-    found = set()
+    data_names = set()
     for part in ast.walk(node):
         name = getattr(part, "id", None) or getattr(part, "attr", None)
         if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "getattr":
@@ -70,8 +70,8 @@ def names_of_client_data(node: ast.AST) -> set[str]:
         if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "settings":
             continue  # a setting may have the name of what it switches
         if isinstance(name, str) and name.lstrip("_") in CLIENT_NAMES:
-            found.add(name)
-    return found
+            data_names.add(name)
+    return data_names
 
 
 def test_server_code_names_no_client_data() -> None:

@@ -36,7 +36,7 @@ def names() -> dict[str, str]:
 def named_in(source: str) -> set[str]:
     """The defences that a file names: in text if the name is no ordinary word, by a string that is
     the name, by its class, or by importing its module."""
-    tree, found = ast.parse(source), set()
+    tree, named_defences = ast.parse(source), set()
     identifiers = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     identifiers |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
@@ -47,8 +47,8 @@ def named_in(source: str) -> set[str]:
         word = "_" in name and re.search(rf"\b{name}\b", source)
         module = f"privacy.defences.{name}" in source
         if word or module or name in strings or made_by in identifiers:
-            found.add(name)
-    return found
+            named_defences.add(name)
+    return named_defences
 
 
 def test_defences_are_named_in_their_own_files_alone() -> None:

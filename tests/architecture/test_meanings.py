@@ -29,17 +29,17 @@ WORDS_TOO = {"alone", "label_propagation", "mlps", "private"}
 
 
 def names_a_method(source: str) -> set[str]:
-    found = {match.group().lower() for match in NAMES.finditer(source)}
+    method_names = {match.group().lower() for match in NAMES.finditer(source)}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
-            found |= {
+            method_names |= {
                 p.value for p in parts if isinstance(p, ast.Constant) and p.value in WORDS_TOO
             }
         if isinstance(node, ast.Compare | ast.Subscript | ast.Match):
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "name"]
-            found |= {n for n in map(ast.unparse, inner) if n.endswith("method.name")}
-    return found
+            method_names |= {n for n in map(ast.unparse, inner) if n.endswith("method.name")}
+    return method_names
 
 
 def test_attacks_and_audits_name_no_method() -> None:
@@ -83,17 +83,17 @@ def test_a_release_without_a_meaning_is_no_method() -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "said"),
+    ("means", "refusal"),
     [
         (lambda settings: 1 / 0, "fails on these settings: ZeroDivisionError"),
         (lambda settings: None, "gives a NoneType; wanted one of securefg.protocol.meanings"),
     ],
 )
-def test_a_meaning_that_cannot_be_told_is_bad_input(means: Any, said: str) -> None:
+def test_a_meaning_that_cannot_be_told_is_bad_input(means: Any, refusal: str) -> None:
     class Odd(Message, kind="test.Odd"):
         rows: Tensor = private("sum", "rows", means=means)
 
     shipped = get_method("fedavg")
     method = replace(shipped, messages=(*shipped.messages, Odd))
-    with pytest.raises(ConfigError, match=f"test.Odd.rows: its means= {said}"):
+    with pytest.raises(ConfigError, match=f"test.Odd.rows: its means= {refusal}"):
         method.meanings(method.settings())

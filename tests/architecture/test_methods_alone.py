@@ -21,16 +21,16 @@ MASKING = {"mask", "masks", "masked", "bare", "census", "noise", "noised", "nois
 
 def named_methods(source: str) -> set[str]:
     """The methods that a module imports, or has as a string of its own."""
-    found = set()
+    method_names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and node.value in NAMES:
-            found.add(str(node.value))
+            method_names.add(str(node.value))
         if isinstance(node, ast.ImportFrom | ast.Import):
             home = getattr(node, "module", None) or ""
             modules = [home, *(f"{home}.{alias.name}".lstrip(".") for alias in node.names)]
             parts = [module.split(".") for module in modules]
-            found |= {p[2] for p in parts if p[:2] == ["securefg", "methods"] and len(p) > 2}
-    return found & set(SHIPPED)
+            method_names |= {p[2] for p in parts if p[:2] == ["securefg", "methods"] and len(p) > 2}
+    return method_names & set(SHIPPED)
 
 
 def generic_modules() -> list[Path]:

@@ -42,14 +42,14 @@ def calls(text: str) -> list[ast.Call]:
 
 def unbounded(text: str) -> set[str]:
     """Calls that read as much as a file says, or run what it says."""
-    found = {dotted(call.func) for call in calls(text)} & UNBOUNDED
+    unbounded_calls = {dotted(call.func) for call in calls(text)} & UNBOUNDED
     for call in calls(text):
         last = dotted(call.func).rpartition(".")[2]
         inner = {dotted(c.func).rpartition(".")[2] for a in call.args for c in _calls_in(a)}
         inner |= {_attribute(c) for a in call.args for c in _calls_in(a)}
         if last in PARSERS and inner & set(WHOLE):
-            found.add(last)
-    return found
+            unbounded_calls.add(last)
+    return unbounded_calls
 
 
 def _calls_in(node: ast.expr) -> list[ast.Call]:

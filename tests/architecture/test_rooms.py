@@ -48,20 +48,23 @@ def room_of(module: str) -> str | None:
 
 
 def imported(tree: ast.AST) -> set[str]:
-    found = set()
+    imported_names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported_names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level:
-            found.add(RELATIVE)
+            imported_names.add(RELATIVE)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            imported_names |= {
+                node.module,
+                *(f"{node.module}.{alias.name}" for alias in node.names),
+            }
         elif isinstance(node, ast.Attribute) and _root(node) == "securefg":
-            found.add(ast.unparse(node))  # securefg.runs.folder, after `import securefg`
+            imported_names.add(ast.unparse(node))  # securefg.runs.folder, after `import securefg`
         elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
             texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
-            found |= {text for text in texts if isinstance(text, str)}
-    return found
+            imported_names |= {text for text in texts if isinstance(text, str)}
+    return imported_names
 
 
 def _root(node: ast.expr) -> str | None:

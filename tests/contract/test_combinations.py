@@ -62,14 +62,16 @@ def flaws(combination: Combination, run: RunFolder) -> list[str]:
     """Return where the books of a run differ from the defence that was asked for."""
     noise, _, masks = combination.defence.partition(", ")
     booked = [release.mechanism for release in read_ledger(run.ledger_path)]
-    found = []
+    flaw_list = []
     if (masks or noise in MASKED) and not any(one.masked for one in booked):
-        found.append("nothing was masked")
-    own = [one for one in booked if one.field == combination.field]
+        flaw_list.append("nothing was masked")
+    field_bookings = [one for one in booked if one.field == combination.field]
     if combination.field is None or noise in ("plain", *MASKED):
-        return found
-    found += [] if own else ["nothing carries the noise"]
-    return found + [f"booked as {one.rule}" for one in own if not is_noised(one, noise)]
+        return flaw_list
+    flaw_list += [] if field_bookings else ["nothing carries the noise"]
+    return flaw_list + [
+        f"booked as {one.rule}" for one in field_bookings if not is_noised(one, noise)
+    ]
 
 
 def is_noised(mechanism: Mechanism, noise: str) -> bool:
@@ -80,17 +82,17 @@ def is_noised(mechanism: Mechanism, noise: str) -> bool:
 def flaws_of_all(chosen: Iterable[Combination], root: Path) -> dict[Combination, list[str] | str]:
     """Run the combinations that are not refused, like configs once, and return all flaws."""
     done: dict[str, RunFolder | str] = {}
-    found: dict[Combination, list[str] | str] = {}
+    flaws_by_combination: dict[Combination, list[str] | str] = {}
     for combination in chosen:
         key = key_of(combination)
         if key not in done:
             done[key] = outcome(combination, root / str(len(done)))
         run = done[key]
         if isinstance(run, str):
-            found |= {} if WAY_OUT.search(run) else {combination: run}
+            flaws_by_combination |= {} if WAY_OUT.search(run) else {combination: run}
         elif wrong := flaws(combination, run):
-            found[combination] = wrong
-    return found
+            flaws_by_combination[combination] = wrong
+    return flaws_by_combination
 
 
 @pytest.fixture(scope="module")

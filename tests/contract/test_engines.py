@@ -96,12 +96,12 @@ def shape(value: Any) -> Any:
 
 def unlike(paths: list[Path]) -> list[Path]:
     """One config of every shape: those that differ in numbers alone take the same way."""
-    found: dict[str, Path] = {}
+    distinct_paths: dict[str, Path] = {}
     for path in paths:
         tree = small_version(path, Path("unused")).model_dump(mode="json")
         key = json.dumps([tree["method"]["name"], tree["partition"]["name"], shape(tree)])
-        found.setdefault(key, path)
-    return list(found.values())
+        distinct_paths.setdefault(key, path)
+    return list(distinct_paths.values())
 
 
 def test_one_of_each_covers_every_method_that_a_config_runs() -> None:

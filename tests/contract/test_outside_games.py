@@ -125,14 +125,14 @@ def played(truth: Truth, question: type[Question], adversary: Adversary) -> Game
 
 @pytest.mark.parametrize(("says", "data"), CASES)
 def test_every_game_is_played_or_says_why_not(truth_of, says: str, data: str) -> None:
-    truth, found = truth_of(says, data), 0
+    truth, game_count = truth_of(says, data), 0
     for name, question in games.shipped_questions().items():
         for adversary in PLACES:
             game = played(truth, question, adversary)
             if game is not None:
-                found += 1
+                game_count += 1
                 require_sound(game, f"{name} by {adversary.kind}")
-    assert found > 10
+    assert game_count > 10
 
 
 def require_sound(game: Game, name: str) -> None:

@@ -160,13 +160,13 @@ class Browser:
         page = self._pages.get(event.get("sessionId", ""))
         if page is None:
             return
-        what, said = event["method"], event["params"]
+        what, details = event["method"], event["params"]
         if what == "Network.requestWillBeSent":
-            page.requests.append(said["request"]["url"])
+            page.requests.append(details["request"]["url"])
         elif what == "Runtime.exceptionThrown":
-            page.complaints.append(str(said["exceptionDetails"]))
+            page.complaints.append(str(details["exceptionDetails"]))
         elif what == "Runtime.consoleAPICalled" or what == "Log.entryAdded":
-            page.complaints.append(str(said))
+            page.complaints.append(str(details))
 
     def close(self) -> None:
         """End the browser and all its helpers: they are a session of their own."""

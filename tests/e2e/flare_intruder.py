@@ -81,11 +81,11 @@ def obey(cell: Any, kit: Path, orders: Path, answers: Path) -> None:
         job = running_job(kit) if "JOB" in order["to"] + order.get("as", "") else ""
         filled = {k: v.replace("JOB", job) if isinstance(v, str) else v for k, v in order.items()}
         until = time.monotonic() + order.get("again", 0.0)
-        said = _tried(cell, filled)
-        while not said.startswith("ok") and time.monotonic() < until:
+        answer_text = _tried(cell, filled)
+        while not answer_text.startswith("ok") and time.monotonic() < until:
             time.sleep(0.5)
-            said = _tried(cell, filled)
-        done.append({**filled, "said": said})
+            answer_text = _tried(cell, filled)
+        done.append({**filled, "said": answer_text})
         answers.with_suffix(".part").write_text(json.dumps(done))
     answers.with_suffix(".part").rename(answers)
 

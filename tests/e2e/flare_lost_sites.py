@@ -136,9 +136,9 @@ def _watch(admin: Admin, kits: Kits, job_id: str, loss: Loss, victim: Any, folde
         time.sleep(0.25)
     run = folder / "fetched" / FederationPlan.read(kits.path).run
     fetch_run(admin, job_id, run, 0)
-    found = RunFolder.open(run)
-    assert found.finished or (run / PARTIAL).is_file()
-    lines = found.metrics()
+    run_folder = RunFolder.open(run)
+    assert run_folder.finished or (run / PARTIAL).is_file()
+    lines = run_folder.metrics()
     return Seen(
         dead_after=round(dead, 1),
         left_run_after=None if left is None else round(left, 1),
@@ -147,7 +147,7 @@ def _watch(admin: Admin, kits: Kits, job_id: str, loss: Loss, victim: Any, folde
         rounds_left_at_kill=ROUNDS - at_kill["round"],
         pace=round(at_kill["seconds"] / max(1, at_kill["round"]), 3),
         whole_rounds=sum(not line["aborted"] for line in lines),
-        finished=found.finished,
+        finished=run_folder.finished,
         commands=_audit_all(kits, folder),
     )
 
@@ -215,17 +215,19 @@ def main(words: list[str]) -> int:
                 check=False,
             )
             log.seek(0)
-            said = log.read()
+            log_text = log.read()
         for kit in (folder / f"trial-{trial}" / "kits").glob("*"):
             end_processes(kit)  # where the trial itself was ended
-        told = [line[5:] for line in said.splitlines() if line.startswith("SEEN ")]
+        told = [line[5:] for line in log_text.splitlines() if line.startswith("SEEN ")]
         if told:
             seen = Seen(**json.loads(told[0]))
             good += seen.is_good
             verdict = "good" if seen.is_good else "BAD"
             print(f"{trial + 1:3} {verdict:4} {_line_of(loss, seen)}", flush=True)
         else:
-            print(f"{trial + 1:3} BAD  {loss}: exit {done.returncode}, {said[-2000:]}", flush=True)
+            print(
+                f"{trial + 1:3} BAD  {loss}: exit {done.returncode}, {log_text[-2000:]}", flush=True
+            )
     print(f"{good} of {number} as they should be")
     return int(good != number)
 

@@ -157,20 +157,20 @@ class Parties:
 
 @contextmanager
 def parties(kits: Kits, folder: Path) -> Iterator[Parties]:
-    found = Parties(kits, folder)
+    party_processes = Parties(kits, folder)
     try:
-        yield found
+        yield party_processes
     finally:
-        found.stop()
+        party_processes.stop()
 
 
 def listening(pids: list[int]) -> set[tuple[str, int]]:
     """Addresses and ports on which these processes listen."""
     import psutil
 
-    found = set()
+    open_ports = set()
     for pid in pids:
         for connection in psutil.Process(pid).net_connections("inet"):
             if connection.status == psutil.CONN_LISTEN:
-                found.add((connection.laddr.ip, connection.laddr.port))
-    return found
+                open_ports.add((connection.laddr.ip, connection.laddr.port))
+    return open_ports

@@ -54,11 +54,11 @@ def knock(port: int, message: bytes, context: ssl.SSLContext | None, seconds: fl
 
 def contexts(folder: Path) -> list[ssl.SSLContext | None]:
     """None at all, TLS without a certificate, and TLS with one that somebody made for himself."""
-    bare, own = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) for _ in range(2))
-    for context in (bare, own):
+    bare, own_context = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) for _ in range(2))
+    for context in (bare, own_context):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    own.load_cert_chain(*self_made(folder, "server"))
-    return [None, bare, own]
+    own_context.load_cert_chain(*self_made(folder, "server"))
+    return [None, bare, own_context]
 
 
 def self_made(folder: Path, name: str) -> tuple[Path, Path]:

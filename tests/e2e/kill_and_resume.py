@@ -76,12 +76,13 @@ def execute(broken: RunConfig) -> None:
         runner.resume(RunFolder.open(folders[0]))
 
 
-def same(one: Path, other: Path) -> bool:
-    models = [(path / "model.safetensors").read_bytes() for path in (one, other)]
+def same(first_path: Path, other: Path) -> bool:
+    models = [(path / "model.safetensors").read_bytes() for path in (first_path, other)]
     metrics = [
-        [{**line, "seconds": 0} for line in RunFolder.open(path).metrics()] for path in (one, other)
+        [{**line, "seconds": 0} for line in RunFolder.open(path).metrics()]
+        for path in (first_path, other)
     ]
-    counts = [RunFolder.open(path).summary().bytes for path in (one, other)]
+    counts = [RunFolder.open(path).summary().bytes for path in (first_path, other)]
     return models[0] == models[1] and metrics[0] == metrics[1] and counts[0] == counts[1]
 
 

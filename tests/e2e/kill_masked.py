@@ -54,11 +54,15 @@ def problems(whole: RunFolder, run: RunFolder) -> tuple[str, int]:
         (r.round, r.kind) for r in read_transcript(run.transcript) if r.sender == "sum"
     )
     twice = [place for place, count in opened.items() if count > 1]
-    found = summary.recovered_by_algebra
+    recovered_counts = summary.recovered_by_algebra
     if twice:
         return f"opened twice: {twice}", 0
-    if found is None or found.contributions_recoverable or found.node_rows_recoverable:
-        return f"recoverable: {found}", 0
+    if (
+        recovered_counts is None
+        or recovered_counts.contributions_recoverable
+        or recovered_counts.node_rows_recoverable
+    ):
+        return f"recoverable: {recovered_counts}", 0
     models = [(one.path / "model.safetensors").read_bytes() for one in (whole, run)]
     if summary.aborted_rounds == 0 and models[0] != models[1]:
         return "another model", 0

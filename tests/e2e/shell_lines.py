@@ -25,16 +25,16 @@ def lines_of(text: str) -> list[str]:
     """Every command: all lines of blocks for a shell, and in other code those that begin with a
     program's name."""
     joined = text.replace("\\\n", " ")
-    found = []
+    command_lines = []
     for kind, code in FENCED.findall(joined):
         rows = [row.strip() for row in code.splitlines()]
         if kind in SHELL:
-            found += [row for row in rows if row and not row.startswith("#")]
+            command_lines += [row for row in rows if row and not row.startswith("#")]
         elif not kind:
-            found += [row for row in rows if PROGRAM.match(row)]
+            command_lines += [row for row in rows if PROGRAM.match(row)]
     indented = [row for row in FENCED.sub("", joined).splitlines() if row.startswith("    ")]
-    found += [row.strip() for row in indented if PROGRAM.match(row.strip())]
-    return list(dict.fromkeys(found))
+    command_lines += [row.strip() for row in indented if PROGRAM.match(row.strip())]
+    return list(dict.fromkeys(command_lines))
 
 
 def documented() -> dict[str, list[str]]:

@@ -70,11 +70,12 @@ def test_answer_of_a_method_shows_the_numbers_of_its_findings(stem: str, tmp_pat
             figures = f"guessing {rate_text(prior['value'])} -> {rate_text(value['value'])}"
             assert note.endswith(figures), note
     for cell in answer.cells:
-        for one in cell.evidence:
+        for shown_finding in cell.evidence:
             assert any(
-                (f["value"] or {}).get("value") == (one.value.value if one.value else None)
-                and f["verdict"] == one.verdict
-                for f in stored[one.attack, one.adversary]
+                (f["value"] or {}).get("value")
+                == (shown_finding.value.value if shown_finding.value else None)
+                and f["verdict"] == shown_finding.verdict
+                for f in stored[shown_finding.attack, shown_finding.adversary]
             )
     whole = [line.plain for line in answer_lines(answer, whole=True)]
     assert max(map(len, whole)) <= WIDTH
@@ -116,9 +117,9 @@ def test_audit_command_offers_every_form_and_gate(
         code, text, _ = invoke(*quick, "--format", form)
         assert (code, text.startswith(start)) == (0, True), text[:200]
     assert invoke(*quick, "--fail-on", "leak", "-q")[0] == 1
-    code, _, told = invoke(*quick, "--fail-on", "new", "-q")
+    code, _, error_text = invoke(*quick, "--fail-on", "new", "-q")
     assert code == 1
-    codes = re.findall(r"SFG-[A-Z0-9-]+", told)
+    codes = re.findall(r"SFG-[A-Z0-9-]+", error_text)
     assert "SFG-LINK-CLIENT" in codes
     entry = "{{code: {}, at_most: {}, owner: Jane Doe, reason: a test of ours, until: {}}}"
     unknown = {cell.code for cell in answer_of(Path(run)).cells if cell.is_open}
@@ -127,8 +128,8 @@ def test_audit_command_offers_every_form_and_gate(
         f"- {entry.format(code, level, tomorrow())}" for code, level in levels.items()
     )
     (tmp_path / "accepted.yaml").write_text(f"accepted:\n{accepted}\n")
-    code, text, told = invoke(*quick, "--fail-on", "NEW")
-    assert (code, told) == (0, "")
+    code, text, error_text = invoke(*quick, "--fail-on", "NEW")
+    assert (code, error_text) == (0, "")
     assert "a: accepted" in text
     assert "Jane Doe" in invoke(*quick, "--format", "md")[1]
     (tmp_path / "accepted.yaml").write_text(accepted.replace(tomorrow(), "2020-01-31"))
@@ -148,16 +149,16 @@ def test_audit_command_tries_a_remedy(tmp_path: Path, monkeypatch: pytest.Monkey
     (twin,) = (Path(run) / "audit/tried/masks").glob("*/audit/findings.json")
     levels = {f["attack"]: f["verdict"] for f in json.loads(twin.read_text())["findings"]}
     assert levels["held_rows"] != "LEAK"
-    code, _, told = invoke(run, "--try", "magic")
+    code, _, error_text = invoke(run, "--try", "magic")
     assert code == 2
-    assert "--try: found 'magic'; expected masks or noise" in told
+    assert "--try: found 'magic'; expected masks or noise" in error_text
     line = "{code: SFG-HOLDER-SERVER, at_most: ALL, owner: Jane Doe, reason: a test of ours, until"
     Path("accepted.yaml").write_text(f"accepted:\n- {line}: {tomorrow()}}}\n")
     gate = (run, "--only", "holders", "--fail-on", "new", "-q")
-    code, _, told = invoke(*gate, "--try", "masks")
+    code, _, error_text = invoke(*gate, "--try", "masks")
     assert (Path(run) / "audit/accepted.yaml").is_file()
-    assert "SFG-HOLDER-SERVER" not in told
-    assert (code, told) == (invoke(*gate)[0], invoke(*gate)[2])
+    assert "SFG-HOLDER-SERVER" not in error_text
+    assert (code, error_text) == (invoke(*gate)[0], invoke(*gate)[2])
     tried = Path(run) / "audit/tried"
     (tried / "masks").rename(tried / "noise")  # a twin of another remedy says nothing of this one
     assert not any(one.is_tried for one in answer_of(Path(run)).remedies)

@@ -55,33 +55,33 @@ def first_findings(plain: RunFolder) -> list[Finding]:
 
 
 def test_an_undefended_run_leaks_its_edges(first_findings: list[Finding]) -> None:
-    found = by_attack(first_findings)
-    edges = found["adjacency_nnls"]
+    findings_by_attack = by_attack(first_findings)
+    edges = findings_by_attack["adjacency_nnls"]
     assert edges.verdict is Verdict.LEAK
     assert edges.value is not None
     assert edges.value.value > 0.95
     assert edges.null_at_chance
-    assert found["integrity"].verdict is Verdict.NOT_DETECTED
+    assert findings_by_attack["integrity"].verdict is Verdict.NOT_DETECTED
 
 
 def test_noise_silences_what_speaks_without_it_and_keeps_its_promise(noised: RunFolder) -> None:
-    found = audit(noised.path, Plan(only=ATTACKS, trials=1000)).findings
-    attacks = by_attack(found)
+    audit_findings = audit(noised.path, Plan(only=ATTACKS, trials=1000)).findings
+    attacks = by_attack(audit_findings)
     assert attacks["adjacency_nnls"].verdict is Verdict.NOT_DETECTED
     assert attacks["adjacency_nnls"].positive is not None
     assert attacks["adjacency_nnls"].positive.value > 0.3
-    games = [finding for finding in found if finding.attack.startswith("mechanism_")]
+    games = [finding for finding in audit_findings if finding.attack.startswith("mechanism_")]
     assert {finding.attack for finding in games} >= {"mechanism_canary", "mechanism_shape"}
     assert not any(finding.verdict is Verdict.VIOLATION for finding in games)
 
 
 def test_findings_and_raw_scores_are_kept(plain: RunFolder) -> None:
     audit(plain.path, Plan(only=("similar_links",)))
-    found = read_findings(plain.path / "audit" / "findings.json")
-    (finding,) = (one for one in found if one.attack == "similar_links")
+    stored_findings = read_findings(plain.path / "audit" / "findings.json")
+    (finding,) = (one for one in stored_findings if one.attack == "similar_links")
     assert finding.measured
     assert all(
-        one.measured or one.verdict is Verdict.INCONCLUSIVE for one in found
+        one.measured or one.verdict is Verdict.INCONCLUSIVE for one in stored_findings
     )  # what no attack read stands beside it
     with np.load(plain.path / "audit" / "scores.npz") as scores:
         assert len(scores["similar_links/server/score"]) == finding.targets

@@ -64,27 +64,27 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     root = tmp_path_factory.mktemp("examples")
     (root / "examples").symlink_to(HERE / "examples")
     lines = commands("examples/fedavg_numpy/README.md")
-    told = []
+    command_results = []
     with contextlib.chdir(root):
         for program, *arguments in lines:
             if program == "python":
                 runpy.run_path(arguments[0])["main"](arguments[1:])
-                told.append((0, ""))
+                command_results.append((0, ""))
                 continue
             done = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
-            told.append((done.exit_code, done.output))
-    return root, told
+            command_results.append((done.exit_code, done.output))
+    return root, command_results
 
 
 def test_the_example_leaks_then_keeps_and_breaks_its_promise(
     examples: tuple[Path, list[tuple[int, str]]],
 ) -> None:
-    _, told = examples
-    assert [code for code, _ in told] == [0, 0, 0, 0, 0, 1]
+    _, command_results = examples
+    assert [code for code, _ in command_results] == [0, 0, 0, 0, 0, 1]
     page = Path("examples/fedavg_numpy/README.md").read_text()
     screens = re.findall(r"```\n\n((?:    .+\n)+)", page)
     assert len(screens) == 3
-    for screen, (_, printed) in zip(screens, told[1::2], strict=True):
+    for screen, (_, printed) in zip(screens, command_results[1::2], strict=True):
         lines = [line.strip() for line in printed.splitlines()]
         missing = [line for line in screen.splitlines() if line.strip() not in lines]
         assert missing == [], printed
@@ -94,14 +94,19 @@ def test_the_example_page_has_the_figures_of_its_findings(
     examples: tuple[Path, list[tuple[int, str]]],
 ) -> None:
     stored = json.loads((examples[0] / "examples-out/noised/audit/findings.json").read_text())
-    found = {one["attack"]: one for one in stored["findings"]}
+    findings_by_attack = {one["attack"]: one for one in stored["findings"]}
     page = " ".join(Path("examples/fedavg_numpy/README.md").read_text().split())
-    bound, claimed = (found["claim_noise"][f"epsilon_{kind}"] for kind in ("lower", "claimed"))
+    bound, claimed = (
+        findings_by_attack["claim_noise"][f"epsilon_{kind}"] for kind in ("lower", "claimed")
+    )
     assert f"lower bound is epsilon {bound:.2f}, and {claimed:.2f} is claimed" in page
-    gain = found["first_layer_samples"]["gain"]
+    gain = findings_by_attack["first_layer_samples"]["gain"]
     words = f"{gain['value']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f})"
     assert f"The guess at samples gains {words}, and +0.642 without the noise" in page
-    assert "with the defence off it gains +0.642" in found["first_layer_samples"]["because"]
+    assert (
+        "with the defence off it gains +0.642"
+        in findings_by_attack["first_layer_samples"]["because"]
+    )
 
 
 def test_the_documented_layout_is_all_that_a_reader_needs(

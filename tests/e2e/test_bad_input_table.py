@@ -151,11 +151,13 @@ def test_the_table_of_bad_inputs_has_forty_lines() -> None:
     assert len({line for line, *_ in TABLE}) == len(TABLE) >= 40
 
 
-@pytest.mark.parametrize(("line", "key", "found", "expected"), TABLE, ids=lambda text: text[:50])
+@pytest.mark.parametrize(
+    ("line", "key", "shown_value", "expected"), TABLE, ids=lambda text: text[:50]
+)
 def test_bad_input_gives_key_found_and_expected(
     line: str,
     key: str,
-    found: str,
+    shown_value: str,
     expected: str,
     folder: Path,
     capsys: pytest.CaptureFixture[str],
@@ -165,14 +167,14 @@ def test_bad_input_gives_key_found_and_expected(
     monkeypatch.setattr(sys, "argv", ["securefg", *line.split(" ")])
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    told = capsys.readouterr()
-    answer = told.err.strip().splitlines()
-    assert (stop.value.code, told.out) == (2, "")
+    captured = capsys.readouterr()
+    answer = captured.err.strip().splitlines()
+    assert (stop.value.code, captured.out) == (2, "")
     assert 1 <= len(answer) <= 2
     assert max(map(len, answer)) <= WIDEST + len(str(Path.cwd()))
-    pattern = rf"securefg: .*{re.escape(key)}\S*: found .*{re.escape(found)}.*; expected "
+    pattern = rf"securefg: .*{re.escape(key)}\S*: found .*{re.escape(shown_value)}.*; expected "
     assert re.match(pattern, answer[0]), answer
     assert expected in answer[0], answer
-    assert "Input should" not in told.err
-    assert "Traceback" not in told.err
+    assert "Input should" not in captured.err
+    assert "Traceback" not in captured.err
     assert sorted(folder.rglob("*")) == before

@@ -47,13 +47,13 @@ def carried_out(words: list[str], folder: Path) -> str:
 
 @pytest.mark.slow
 def test_the_banks_run_audit_report_verify_and_draw_a_curve(tmp_path: Path) -> None:
-    said = {}
+    printed_by_command = {}
     for words in documented():
-        said[" ".join(words[:2])] = carried_out(words, tmp_path)
-    assert "in rings" in said["python examples/banks/generate.py"]
-    assert "average precision" in said["securefg run"]
-    assert "wrong" not in said["securefg verify"]
-    assert (tmp_path / "curves").exists() or "curve" in said["securefg curve"]
+        printed_by_command[" ".join(words[:2])] = carried_out(words, tmp_path)
+    assert "in rings" in printed_by_command["python examples/banks/generate.py"]
+    assert "average precision" in printed_by_command["securefg run"]
+    assert "wrong" not in printed_by_command["securefg verify"]
+    assert (tmp_path / "curves").exists() or "curve" in printed_by_command["securefg curve"]
     page = next(tmp_path.glob("runs/banks-s0-*/dpo.html")).read_text()
     assert "account holders" in page
     alone = carried_out(["securefg", "curve", "curve.yaml", "--seeds", "1"], tmp_path)
@@ -92,12 +92,12 @@ def test_one_script_goes_from_tables_to_the_curve(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_script_deploys_the_four_banks(tmp_path: Path) -> None:
-    said = script("deploy.sh", tmp_path)
-    assert said.count("the floor refuses it: Update.weights has no noise; wanted 1") == 4
-    assert said.count("the floor allows it") == 4
-    assert "40 (all rounds done)" in said
-    assert [said.count(f"signed by {bank}") for bank in ("north", "south", "east", "west")] == [
-        1
-    ] * 4
+    printed_text = script("deploy.sh", tmp_path)
+    assert printed_text.count("the floor refuses it: Update.weights has no noise; wanted 1") == 4
+    assert printed_text.count("the floor allows it") == 4
+    assert "40 (all rounds done)" in printed_text
+    assert [
+        printed_text.count(f"signed by {bank}") for bank in ("north", "south", "east", "west")
+    ] == [1] * 4
     assert (tmp_path / "empty/together.html").exists()
     assert not list((tmp_path / "empty/fetched").rglob("*shards*"))

@@ -145,11 +145,13 @@ def test_check_of_seconds_compares_nothing() -> None:
 
 
 def test_check_of_missing_rows_and_failures_fails() -> None:
-    one = Outcome("one", (Row("ratio", 1, 5.0, "x"),))
-    assert find_losses({"one": one}, {}, 2.0) == ["ratio: found no stored row"]
-    assert find_losses({"one": Outcome("one")}, {"one": one}, 2.0) == ["ratio: found no new row"]
+    passed_outcome = Outcome("one", (Row("ratio", 1, 5.0, "x"),))
+    assert find_losses({"one": passed_outcome}, {}, 2.0) == ["ratio: found no stored row"]
+    assert find_losses({"one": Outcome("one")}, {"one": passed_outcome}, 2.0) == [
+        "ratio: found no new row"
+    ]
     failed = {"one": Outcome("one", failure="gone")}
-    assert find_losses(failed, {"one": one}, 2.0) == ["one: failed: gone"]
+    assert find_losses(failed, {"one": passed_outcome}, 2.0) == ["one: failed: gone"]
 
 
 def measured_sizes(power: float, sizes: tuple[int, ...] = (10, 100, 1000)) -> list[Measured]:

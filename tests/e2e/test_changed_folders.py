@@ -183,7 +183,7 @@ def test_no_page_is_made_of_a_ledger_that_lacks_what_was_sent(run: RunFolder, ke
 
 
 def test_edited_findings_are_on_no_page_and_are_not_signed(run: RunFolder, tmp_path: Path) -> None:
-    path, said = run.path / "audit" / "findings.json", "changed since the audit of"
+    path, complaint = run.path / "audit" / "findings.json", "changed since the audit of"
     other = shutil.copytree(run.path, tmp_path / "other")
     text = path.read_text()
     path.write_text(text.replace("NOT_DETECTED", "INCONCLUSIVE", 1))
@@ -191,9 +191,9 @@ def test_edited_findings_are_on_no_page_and_are_not_signed(run: RunFolder, tmp_p
     for act in (["report"], ["report", "--for", "dpo"], ["compare", str(other)]):
         result = CliRunner().invoke(app, [act[0], str(run.path), *act[1:]])
         assert result.exit_code != 0
-        assert said in str(result.exception or result.output)
-    assert said in {check.name: check.wrong for check in verify_run(run)}["audits"]
-    with pytest.raises(SecurefgError, match=said):
+        assert complaint in str(result.exception or result.output)
+    assert complaint in {check.name: check.wrong for check in verify_run(run)}["audits"]
+    with pytest.raises(SecurefgError, match=complaint):
         RunResult.of(run).findings  # noqa: B018
 
 

@@ -115,14 +115,16 @@ def test_the_page_on_tables_is_gone_from_top_to_bottom(
     page = Path("docs/howto/tables.md").read_text()
     blocks = [code for kind, code in FENCED.findall(page) if kind == "console"]
     lines = [line for block in blocks for line in block.splitlines()]
-    own = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("securefg")]
-    assert len(own) == 5
+    page_commands = [
+        shlex.split(line, comments=True)[1:] for line in lines if line.startswith("securefg")
+    ]
+    assert len(page_commands) == 5
     few = ("--customers", "150", "--rings", "4")
     made = script(ROOT / "examples/banks/generate.py", str(tmp_path / "banks"), *few)
     assert made.returncode == 0, made.stderr
     monkeypatch.chdir(tmp_path)
     yaml = Path("banks/tables.yaml").read_text()
-    for words in own:
+    for words in page_commands:
         if words[:2] == ["data", "prepare"] and "--schema" in words:  # a bank by itself
             shutil.copy("banks/tables.yaml", "banks/north/tables.yaml")
             Path("banks/north/tables.yaml").write_text(yaml + "unknown_ends: drop\n")

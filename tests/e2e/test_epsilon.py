@@ -28,28 +28,28 @@ def summary(root: Path, *overrides: str) -> Summary:
 def test_local_noise_costs_what_the_accountant_says(
     noise_multiplier: float, rounds: int, epsilon: float, tmp_path: Path
 ) -> None:
-    found = summary(
+    run_summary = summary(
         tmp_path,
         WEIGHTS_ALONE,
         f"privacy={{mechanism: local_gaussian, noise_multiplier: {noise_multiplier}}}",
         f"training.rounds={rounds}",
         "training.local_epochs=1",
     )
-    claim = found.epsilon["client"]
+    claim = run_summary.epsilon["client"]
     assert claim.epsilon == pytest.approx(epsilon, abs=1e-4)
     assert claim.private
     assert claim.because == ()
 
 
 def test_one_field_without_noise_makes_epsilon_infinite_and_is_named(tmp_path: Path) -> None:
-    found = summary(
+    run_summary = summary(
         tmp_path,
         "method={name: fedgl, weighting: equal}",
         "privacy={mechanism: local_gaussian, noise_multiplier: 1}",
         "privacy.field_rules={Update.embeddings: {mechanism: plain}}",
     )
     for unit in ("client", "row"):
-        claim = found.epsilon[unit]
+        claim = run_summary.epsilon[unit]
         assert claim.epsilon is None
         assert not claim.private
         assert claim.because == ("Update.embeddings",)
@@ -67,23 +67,23 @@ def test_a_size_that_leaves_beside_the_noise_is_named(tmp_path: Path) -> None:
 
 
 def test_a_target_is_met_when_all_planned_rounds_were_run(tmp_path: Path) -> None:
-    found = summary(
+    run_summary = summary(
         tmp_path,
         "method={name: fedgl, weighting: equal}",
         "privacy={mechanism: local_gaussian, target_epsilon: 3, unit: row}",
     )
-    assert found.epsilon["row"].epsilon == pytest.approx(3, abs=1e-6)
+    assert run_summary.epsilon["row"].epsilon == pytest.approx(3, abs=1e-6)
 
 
 def test_seeded_noise_is_never_called_private(tmp_path: Path) -> None:
-    found = summary(
+    run_summary = summary(
         tmp_path,
         WEIGHTS_ALONE,
         "privacy={mechanism: local_gaussian, noise_multiplier: 1, noise_rng: seeded}",
     )
-    assert found.epsilon["client"].epsilon > 0
-    assert not found.epsilon["client"].private
-    assert found.epsilon["client"].because == ("seeded noise",)
+    assert run_summary.epsilon["client"].epsilon > 0
+    assert not run_summary.epsilon["client"].private
+    assert run_summary.epsilon["client"].because == ("seeded noise",)
 
 
 def test_fresh_noise_of_repeated_rounds_stays_on_the_books(tmp_path: Path) -> None:

@@ -62,11 +62,11 @@ def greets(kits: Kits, context: ssl.SSLContext) -> bool:
 
 
 def context(root: Path, certificate: Path | None) -> ssl.SSLContext:
-    found = ssl.create_default_context(cafile=str(root / "startup" / "rootCA.pem"))
+    tls_context = ssl.create_default_context(cafile=str(root / "startup" / "rootCA.pem"))
     if certificate is not None:
         startup = certificate / "startup"
-        found.load_cert_chain(startup / "client.crt", startup / "client.key")
-    return found
+        tls_context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    return tls_context
 
 
 def test_a_batched_method_over_real_sites_and_who_gets_in(tmp_path: Path) -> None:
@@ -163,14 +163,14 @@ def addresses(pids: list[int]) -> set[str]:
     """Both ends of every connection and listener of these processes."""
     import psutil
 
-    found = set()
+    peer_addresses = set()
     for pid in pids:
         try:
             for connection in psutil.Process(pid).net_connections("inet"):
-                found |= {end.ip for end in (connection.laddr, connection.raddr) if end}
+                peer_addresses |= {end.ip for end in (connection.laddr, connection.raddr) if end}
         except psutil.Error:
             continue
-    return found
+    return peer_addresses
 
 
 def wait_for_round(root: Path, number: int, driver: subprocess.Popen[str]) -> Path:
@@ -186,11 +186,11 @@ def wait_for_round(root: Path, number: int, driver: subprocess.Popen[str]) -> Pa
 
 
 def marked(mark: str) -> list[str]:
-    found = []
+    process_ids = []
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes():
-                found.append(pid)
+                process_ids.append(pid)
         except OSError:
             continue
-    return found
+    return process_ids

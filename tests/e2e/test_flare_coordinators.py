@@ -23,10 +23,10 @@ def test_four_sites_and_a_coordinator_give_the_weights_of_one_process(
 ) -> None:
     here = runner.start(config(tmp_path / "here", *MORE, method=method)).folder
     kits = deployment(tmp_path, *MORE, sites=BANKS, method=method)
-    with parties(kits, tmp_path) as found:
+    with parties(kits, tmp_path) as flare_parties:
         for name in ("localhost", *BANKS):
-            found.start(name)
-        assert found.submit().returncode == 0
-        ended = found.ended()
+            flare_parties.start(name)
+        assert flare_parties.submit().returncode == 0
+        ended = flare_parties.ended()
         assert ended["finished"], ended
     assert weights(kits) == (here.path / "model.safetensors").read_bytes()

@@ -56,7 +56,7 @@ def test_the_way_to_four_banks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "configs").symlink_to(HERE / "configs")
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     started: list[subprocess.Popen[bytes]] = []
-    said: dict[str, str] = {}
+    printed_by_command: dict[str, str] = {}
     port = str(free_port())
     try:
         for line in commands():
@@ -71,13 +71,13 @@ def test_the_way_to_four_banks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                         )
                     )
             else:
-                said[words[2]] = said_by(words, environment)
+                printed_by_command[words[2]] = said_by(words, environment)
     finally:
         end(started)
-    assert "the floor allows it" in said["review"]
-    assert "wrong" not in said["check"]
-    assert said["status"].count(": connected") == 4
-    assert "Update.weights" in said["ledger"]
+    assert "the floor allows it" in printed_by_command["review"]
+    assert "wrong" not in printed_by_command["check"]
+    assert printed_by_command["status"].count(": connected") == 4
+    assert "Update.weights" in printed_by_command["ledger"]
     doors = json.loads(Path("kits/localhost/doors.server.json").read_text())
     # Fetching opens one more door at the server than the scan of `test_flare_doors.py` finds.
     assert set(doors["open"]) == OPEN["server"] | {"/".join(RESULT)}

@@ -116,22 +116,25 @@ def test_a_guarded_site_gives_nothing_to_a_hostile_server_and_a_hostile_site(
     tmp_path: Path,
 ) -> None:
     kits = deployment(tmp_path, sites=["bank-a", "bank-b"])
-    with parties(kits, tmp_path) as found:
+    with parties(kits, tmp_path) as flare_parties:
         shell = next(order for order in to("bank-b", 3.0) if order.get("command") == "sys.shell")
         there = {"to": "bank-a", "channel": "admin", "topic": "admin", "command": "train.status"}
         # Both must be there before anything is asked of them.
         waits = [{**order, "again": 300.0} for order in (shell, there)]
-        found.intrude("localhost", [*waits, *to("bank-a")])
-        found.start("bank-a")
-        found.intrude("bank-b", to("bank-a"))
-        by_server, by_site = found.await_answers("localhost"), found.await_answers("bank-b")
+        flare_parties.intrude("localhost", [*waits, *to("bank-a")])
+        flare_parties.start("bank-a")
+        flare_parties.intrude("bank-b", to("bank-a"))
+        by_server, by_site = (
+            flare_parties.await_answers("localhost"),
+            flare_parties.await_answers("bank-b"),
+        )
         assert "PRIVATE KEY" in by_server[0]["said"]  # an unguarded site tells it
         assert set(answered(by_server[1:])) <= LEFT
         assert not any("PRIVATE" in answer["said"] for answer in by_server[1:])
         assert answered(by_site) == {}
-        intact(found, "bank-a")
+        intact(flare_parties, "bank-a")
         reviewed(kits.site("bank-a"), "site")
-        ports = listening(found.pids("bank-a"))
+        ports = listening(flare_parties.pids("bank-a"))
         assert len(ports) == 1
         ((address, port),) = ports
         assert address == "127.0.0.1"
@@ -145,9 +148,9 @@ def test_a_guarded_site_gives_nothing_to_a_hostile_server_and_a_hostile_site(
 def test_a_hostile_site_reaches_nobody_through_a_guarded_server(tmp_path: Path) -> None:
     kits = deployment(tmp_path, sites=["bank-a", "bank-b"])
     as_server = {"as": "server"}
-    with parties(kits, tmp_path) as found:
-        found.start("localhost")
-        found.start("bank-a")
+    with parties(kits, tmp_path) as flare_parties:
+        flare_parties.start("localhost")
+        flare_parties.start("bank-a")
         orders = [
             *to("bank-a")[:8],
             *to("bank-a", **as_server)[:8],
@@ -155,11 +158,11 @@ def test_a_hostile_site_reaches_nobody_through_a_guarded_server(tmp_path: Path) 
             {"to": "server", "channel": "hci_channel", "topic": "command", "body": "cat x"},
             {"to": "server", "channel": "server_parent_listener", "topic": "heartbeat"},
         ]
-        found.intrude("bank-b", orders)
-        assert answered(found.await_answers("bank-b")) == {}
-        intact(found, "bank-a")
+        flare_parties.intrude("bank-b", orders)
+        assert answered(flare_parties.await_answers("bank-b")) == {}
+        intact(flare_parties, "bank-a")
         reviewed(kits.server, "server")
-        addresses = listening(found.pids("localhost"))
+        addresses = listening(flare_parties.pids("localhost"))
         assert {address for address, _ in addresses} == {"127.0.0.1"}
         assert len(addresses) == 2
         for _, port in addresses:

@@ -42,33 +42,39 @@ def verdicts(exchange: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_flares_own_job_with_and_without_the_filter(tmp_path: Path) -> None:
-    code, told = job(tmp_path / "plain")
-    assert (code, told.splitlines()[-1]) == (0, "55 uploads reached the server; no noise")
-    found = verdicts(tmp_path / "plain/exchange")
-    assert found["first_layer_samples"] == found["input_support"] == "LEAK"
+    code, printed_text = job(tmp_path / "plain")
+    assert (code, printed_text.splitlines()[-1]) == (0, "55 uploads reached the server; no noise")
+    verdict_by_attack = verdicts(tmp_path / "plain/exchange")
+    assert verdict_by_attack["first_layer_samples"] == verdict_by_attack["input_support"] == "LEAK"
 
-    code, told = job(tmp_path / "gated", "--noise", "2.5", "--control", "../../plain/exchange")
-    assert code == 0, told
-    assert "55 uploads reached the server; epsilon 3.85" in told
-    found = verdicts(tmp_path / "gated/exchange")
-    assert found["first_layer_samples"] == "NOT_DETECTED"
-    assert found["claim_noise"] == found["claim_accounting"] == "NOT_DETECTED"
-    assert found["input_support"] != "LEAK"
+    code, printed_text = job(
+        tmp_path / "gated", "--noise", "2.5", "--control", "../../plain/exchange"
+    )
+    assert code == 0, printed_text
+    assert "55 uploads reached the server; epsilon 3.85" in printed_text
+    verdict_by_attack = verdicts(tmp_path / "gated/exchange")
+    assert verdict_by_attack["first_layer_samples"] == "NOT_DETECTED"
+    assert (
+        verdict_by_attack["claim_noise"] == verdict_by_attack["claim_accounting"] == "NOT_DETECTED"
+    )
+    assert verdict_by_attack["input_support"] != "LEAK"
     books = SiteBooks(tmp_path / "gated/sites/site-1")
     assert len(books.releases()) == 5
     assert books.spent("client", 1e-5).epsilon == pytest.approx(3.849, abs=1e-3)
 
-    code, told = job(tmp_path / "low", "--noise", "0.5", "--rounds", "1")
+    code, printed_text = job(tmp_path / "low", "--noise", "0.5", "--rounds", "1")
     assert code == 1
-    assert "has noise multiplier 0.5; wanted 1" in told
-    assert "no upload reached the server" in told
+    assert "has noise multiplier 0.5; wanted 1" in printed_text
+    assert "no upload reached the server" in printed_text
 
     sites = tmp_path / "gated/sites"
     for floor in sites.glob(f"*/{POLICY_FILE}"):
         floor.write_text(floor.read_text().replace("epsilon: 8.0", "epsilon: 4.0"))
-    code, told = job(tmp_path / "more", "--noise", "2.5", "--rounds", "1", "--sites", str(sites))
+    code, printed_text = job(
+        tmp_path / "more", "--noise", "2.5", "--rounds", "1", "--sites", str(sites)
+    )
     assert code == 1
-    assert "past the site's budget of 4" in told
+    assert "past the site's budget of 4" in printed_text
     assert not list((tmp_path / "more/seen").glob("site-*"))
     assert {len(SiteBooks(home).releases()) for home in sites.iterdir()} == {5}
 
@@ -134,11 +140,11 @@ def test_a_sites_own_policy_gates_a_job_that_knows_nothing_of_it(tmp_path: Path)
         assert not (home / "refusals.jsonl").exists()
 
 
-def until(so: Callable[[], bool], seconds: float = 180.0) -> None:
+def until(is_reached: Callable[[], bool], seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(AssertionError):
-            if so():
+            if is_reached():
                 return
         time.sleep(2)
     pytest.fail(f"not within {seconds:g} s")

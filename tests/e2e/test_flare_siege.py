@@ -91,11 +91,11 @@ def admins_orders(seed: int, count: int) -> list[dict[str, Any]]:
     return lines + messages
 
 
-def strangers(found: Parties, folder: Path, seed: int, count: int) -> list[bytes]:
+def strangers(flare_parties: Parties, folder: Path, seed: int, count: int) -> list[bytes]:
     """At the ports of all guarded parties."""
     rng = random.Random(seed)
     ports = sorted(
-        {port for name in ("localhost", "bank-a") for _, port in open_ports(found, name)}
+        {port for name in ("localhost", "bank-a") for _, port in open_ports(flare_parties, name)}
     )
     ways = contexts(folder / "stranger")
     return [knock(rng.choice(ports), strangers_words(rng), rng.choice(ways)) for _ in range(count)]
@@ -122,15 +122,15 @@ def fixed(folder: Path) -> dict[str, bytes]:
 
 def pieces(kits: Kits, names: list[str]) -> list[bytes]:
     """Of every key and every table of rows of these parties, a few bytes that are nowhere else."""
-    found = []
+    secret_pieces = []
     for name in names:
         for path in (kits.path / name).rglob("*"):
             if path.suffix in (".key", ".keys", ".safetensors") and path.is_file():
                 raw = path.read_bytes()
                 starts = [len(raw) * part // 4 for part in (1, 2, 3)] if len(raw) > 200 else [0]
                 cut = [raw[start : start + 24] for start in starts]
-                found += [piece for piece in cut if len(set(piece)) > 12]
-    return found
+                secret_pieces += [piece for piece in cut if len(set(piece)) > 12]
+    return secret_pieces
 
 
 def forms(piece: bytes) -> Iterator[bytes]:
@@ -189,23 +189,23 @@ def test_a_run_ends_the_same_while_a_site_an_administrator_and_a_local_user_are_
     kept, before = set(tmp_path.iterdir()), fixed(kits.path)
     targets = ["bank-a", "bank-a.JOB", "server", "server.JOB", "bank-b.JOB"]
     orders = drawn(1, 24, targets, ["server", "server.JOB", "bank-a", "bank-c.JOB", "_admin_1"])
-    with parties(kits, tmp_path) as found:
+    with parties(kits, tmp_path) as flare_parties:
         for name in ("localhost", "bank-a", "bank-b"):
-            found.start(name)
-        found.intrude("bank-c", orders)
-        assert found.submit().returncode == 0
-        admin = found.intrude_as_admin(admins_orders(3, 24))
-        heard = strangers(found, tmp_path, 4, 24)
-        ended = found.ended()
+            flare_parties.start(name)
+        flare_parties.intrude("bank-c", orders)
+        assert flare_parties.submit().returncode == 0
+        admin = flare_parties.intrude_as_admin(admins_orders(3, 24))
+        heard = strangers(flare_parties, tmp_path, 4, 24)
+        ended = flare_parties.ended()
         assert ended["finished"], ended
-        drawn_well(found.await_answers("bank-c"))
-        by_admin = found.await_answers(admin)
+        drawn_well(flare_parties.await_answers("bank-c"))
+        by_admin = flare_parties.await_answers(admin)
         drawn_well(by_admin)
         forged = with_the_certificate_of(kits, "bank-c")
-        (refused,) = found.await_answers(found.intrude_as_admin([], forged))
+        (refused,) = flare_parties.await_answers(flare_parties.intrude_as_admin([], forged))
         assert "no session" in refused["said"]
         for name in ("localhost", "bank-a", "bank-b"):
-            assert found.started[name].poll() is None, found.log(name)
+            assert flare_parties.started[name].poll() is None, flare_parties.log(name)
     shutil.rmtree(forged)
     assert "has the certificate of bank-c" in (kits.server / "visits.jsonl").read_text()
     ended_well(kits, before, (here.path / "model.safetensors").read_bytes())
@@ -237,14 +237,14 @@ def test_a_run_goes_on_to_the_same_weights_while_the_server_is_hostile(tmp_path:
         # What FLARE needs a server can misuse: to end its own job at a site, which is its right.
         if (order["channel"], order["topic"]) != ("aux_communication", "__end_run__")
     ][:24]
-    with parties(kits, tmp_path) as found:
-        found.intrude("localhost", orders)
+    with parties(kits, tmp_path) as flare_parties:
+        flare_parties.intrude("localhost", orders)
         for name in BANKS:
-            found.start(name)
-        assert found.submit().returncode == 0
-        ended = found.ended()
+            flare_parties.start(name)
+        assert flare_parties.submit().returncode == 0
+        ended = flare_parties.ended()
         assert ended["finished"], ended
-        drawn_well(found.await_answers("localhost"))
+        drawn_well(flare_parties.await_answers("localhost"))
     ended_well(kits, before, (here.path / "model.safetensors").read_bytes())
     nothing_leaves(kits, tmp_path, "localhost", BANKS)
     nothing_outside(tmp_path, kept)
@@ -257,16 +257,16 @@ def test_an_administrators_other_jobs_reach_no_site_and_the_planned_one_runs(
     kits = deployment(tmp_path, *SETTINGS, sites=BANKS)
     plan = FederationPlan.read(kits.path)
     ran = tmp_path / "it ran"
-    with parties(kits, tmp_path) as found:
+    with parties(kits, tmp_path) as flare_parties:
         for name in ("localhost", *BANKS):
-            found.start(name)
+            flare_parties.start(name)
         for number, spoil in enumerate((with_code, with_rounds, with_a_path, with_fewer), 1):
             job = tmp_path / f"other-{number}"
             write_flare_job(job, plan.job(number).to_json())
             spoil(job, ran)
-            found.submit(job)
-        assert found.submit(number=9).returncode == 0
-        assert found.ended(9)["finished"]
+            flare_parties.submit(job)
+        assert flare_parties.submit(number=9).returncode == 0
+        assert flare_parties.ended(9)["finished"]
     assert not ran.exists()
     assert not (tmp_path / "outside").exists()
     for bank in BANKS:

@@ -23,9 +23,9 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
         assert os.waitpid(run, os.WNOHANG) == (0, 0), log.read_text()
         time.sleep(0.05)
     os.kill(run, signal.SIGINT)
-    code, said = ended(run), log.read_text()
-    assert code == 130, said
+    code, printed_text = ended(run), log.read_text()
+    assert code == 130, printed_text
     (folder,) = (tmp_path / "runs").glob("long-*")
-    assert f"securefg run --resume {folder}" in said
-    assert "Traceback" not in said
+    assert f"securefg run --resume {folder}" in printed_text
+    assert "Traceback" not in printed_text
     assert list((folder / "checkpoints").glob("round-*"))

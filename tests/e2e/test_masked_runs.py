@@ -81,11 +81,11 @@ def test_fedgl_masked_with_the_same_settings_gives_the_plain_model(
 ) -> None:
     settings, alone = f"method={{{method}}}", "privacy.secure_aggregation={min_holders: 1}"
     plain = model(finished(tmp_path / "plain", "training.rounds=1", settings))
-    found = model(finished(tmp_path / "masked", "training.rounds=1", settings, alone))
-    assert (plain["weights"] - found["weights"]).abs().max() < 1e-5
+    masked_model = model(finished(tmp_path / "masked", "training.rounds=1", settings, alone))
+    assert (plain["weights"] - masked_model["weights"]).abs().max() < 1e-5
     assert plain["weights"].abs().max() > 0.1
     if "pseudo_labels" in plain:
-        assert torch.equal(plain["pseudo_labels"], found["pseudo_labels"])
+        assert torch.equal(plain["pseudo_labels"], masked_model["pseudo_labels"])
         assert bool((plain["pseudo_labels"] >= 0).any())
 
 

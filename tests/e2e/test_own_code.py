@@ -54,21 +54,21 @@ def test_the_example_method_is_short() -> None:
 def test_a_method_that_nobody_knows_is_attacked_and_its_leak_is_found(
     audited: tuple[Path, str],
 ) -> None:
-    found = {(f["attack"], f["adversary"]): f for f in findings(audited[0])}
+    findings_by_question = {(f["attack"], f["adversary"]): f for f in findings(audited[0])}
     for attack in ("membership_rmia", "membership_lira"):
-        assert found[attack, "outsider"]["verdict"] == "LEAK"
-    assert found["influence_links", "client:0"]["verdict"] == "LEAK"
-    assert found["first_layer_samples", "server"]["measured"] is True
+        assert findings_by_question[attack, "outsider"]["verdict"] == "LEAK"
+    assert findings_by_question["influence_links", "client:0"]["verdict"] == "LEAK"
+    assert findings_by_question["first_layer_samples", "server"]["measured"] is True
 
 
 def test_what_was_not_attacked_is_listed_and_not_green(audited: tuple[Path, str]) -> None:
-    run, said = audited
+    run, printed_text = audited
     unmet = [f for f in findings(run) if not f["measured"]]
     assert {f["verdict"] for f in unmet} == {"INCONCLUSIVE"}
     assert any(f["attack"] == "untaken_place" and f["adversary"] == "wire" for f in unmet)
     assert any(f["attack"] == "similar_links" for f in unmet)
-    assert "Not known" in said
-    assert "do not apply (--all)" in said
+    assert "Not known" in printed_text
+    assert "do not apply (--all)" in printed_text
 
 
 def test_an_attack_from_outside_the_packages_runs(audited: tuple[Path, str]) -> None:

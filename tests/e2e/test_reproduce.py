@@ -115,7 +115,7 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message_text"),
     [
         (["nothing"], "entry: found 'nothing'"),
         (["tiny", "--rows", "Big"], "--rows: found Big"),
@@ -125,7 +125,7 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
 )
 def test_bad_input_is_told_in_a_line_before_anything_runs(
     arguments: list[str],
-    said: str,
+    message_text: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -133,7 +133,7 @@ def test_bad_input_is_told_in_a_line_before_anything_runs(
     monkeypatch.setenv("SECUREFG_DATA", str(tmp_path))
     assert securefg(monkeypatch, *arguments) == 2
     told = capsys.readouterr().err
-    assert said in told
+    assert message_text in told
     assert "Traceback" not in told
     assert not (tmp_path / "runs").exists()
 

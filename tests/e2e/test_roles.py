@@ -33,7 +33,7 @@ def lines_of(page: str) -> list[str]:
 
 def carry_out(page: str) -> dict[str, str]:
     """What every line prints; a line that fails fails the test."""
-    said = {}
+    printed_by_line = {}
     for line in lines_of(page):
         if line.startswith("cp "):
             *sources, target = shlex.split(line)[1:]
@@ -45,8 +45,8 @@ def carry_out(page: str) -> dict[str, str]:
             words = words_of(line)
             code, printed = carried_out([*words, *SMALLER.get(words[1], ())])
             assert code == 0, (line, printed[-800:])
-            said[line] = printed
-    return said
+            printed_by_line[line] = printed
+    return printed_by_line
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_page_of_an_operator_is_gone_from_top_to_bottom(
     Path("configs").symlink_to(ROOT / "configs")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started: list[subprocess.Popen[bytes]] = []
-    said: dict[str, str] = {}
+    printed_by_line: dict[str, str] = {}
     port = str(free_port())
     try:
         for line in lines_of("operator.md"):
@@ -89,9 +89,9 @@ def test_page_of_an_operator_is_gone_from_top_to_bottom(
                         )
                     )
             else:
-                said[line] = said_by(words, environment)
+                printed_by_line[line] = said_by(words, environment)
     finally:
         end(started)
-    assert "the floor allows it" in said["securefg deploy review kits/north"]
+    assert "the floor allows it" in printed_by_line["securefg deploy review kits/north"]
     assert RunFolder(next(Path("fetched").iterdir())).summary().rounds == 30
     assert "north" in Path("sites.html").read_text()

@@ -19,11 +19,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    found: list[str] = []
+    log_messages: list[str] = []
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(record.getMessage())
+            log_messages.append(record.getMessage())
 
     handler = Kept(logging.WARNING)
     logging.getLogger("mkdocs").addHandler(handler)
@@ -33,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config.plugins.on_startup(command="build", dirty=False)
         build(config)
     except SystemExit as ended:
-        pytest.fail(f"{ended}: " + "\n".join(found))
+        pytest.fail(f"{ended}: " + "\n".join(log_messages))
     finally:
         logging.getLogger("mkdocs").removeHandler(handler)
     return out

@@ -101,11 +101,11 @@ def test_recorded_plain_run_leaks_samples_and_labels(plain: Path) -> None:
 
 def test_recorded_gated_run_is_bounded_and_its_claim_holds(tmp_path: Path) -> None:
     gated(tmp_path)
-    found = findings(tmp_path)
-    assert found["claim_accounting"].verdict is Verdict.NOT_DETECTED
-    assert found["claim_noise"].verdict is not Verdict.VIOLATION
+    findings_by_attack = findings(tmp_path)
+    assert findings_by_attack["claim_accounting"].verdict is Verdict.NOT_DETECTED
+    assert findings_by_attack["claim_noise"].verdict is not Verdict.VIOLATION
     for attack in ("first_layer_samples", "gradient_labels"):
-        assert found[attack].verdict is not Verdict.LEAK
+        assert findings_by_attack[attack].verdict is not Verdict.LEAK
 
 
 def test_recorded_budget_ends_the_uploads(tmp_path: Path) -> None:

@@ -35,24 +35,24 @@ class Hang(BaseException):
 
 def mutated(data: bytes, seed: int) -> bytes:
     """Flips, cuts, copies and insertions; the same for the same seed."""
-    draws, found = random.Random(seed), bytearray(data)
+    draws, changed_bytes = random.Random(seed), bytearray(data)
     for _ in range(draws.choice((1, 1, 2, 8))):
-        place = draws.randrange(len(found) + 1)
+        place = draws.randrange(len(changed_bytes) + 1)
         match draws.randrange(6):
-            case 0 if place < len(found):
-                found[place] ^= 1 << draws.randrange(8)
-            case 1 if place < len(found):
-                found[place] = draws.randrange(256)
+            case 0 if place < len(changed_bytes):
+                changed_bytes[place] ^= 1 << draws.randrange(8)
+            case 1 if place < len(changed_bytes):
+                changed_bytes[place] = draws.randrange(256)
             case 2:
-                del found[place : place + draws.randrange(1, 40)]
+                del changed_bytes[place : place + draws.randrange(1, 40)]
             case 3:
-                found[place:place] = draws.choice(PARTS)
+                changed_bytes[place:place] = draws.choice(PARTS)
             case 4:
-                start = draws.randrange(len(found) + 1)
-                found[place:place] = found[start : start + draws.randrange(1, 60)]
+                start = draws.randrange(len(changed_bytes) + 1)
+                changed_bytes[place:place] = changed_bytes[start : start + draws.randrange(1, 60)]
             case _:
-                del found[place:]
-    return bytes(found)
+                del changed_bytes[place:]
+    return bytes(changed_bytes)
 
 
 def many(short: int, long: int) -> Callable[[Any], Any]:
@@ -77,7 +77,7 @@ def answered(inside: Path | None = None) -> Iterator[None]:
     def late(number: int, frame: FrameType | None) -> None:
         raise Hang(f"no answer within {SECONDS} s")
 
-    said, before = "", most_memory()
+    message_text, before = "", most_memory()
     earlier = signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
@@ -85,12 +85,12 @@ def answered(inside: Path | None = None) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except SecurefgError as error:
-        said = str(error)
+        message_text = str(error)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, earlier)
     assert touched == [], touched
-    assert len(said) < 1500, said[:200]
+    assert len(message_text) < 1500, message_text[:200]
     assert most_memory() - before < MOST_KIB
 
 

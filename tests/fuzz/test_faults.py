@@ -27,12 +27,12 @@ ROUNDS = ("training.rounds=12", "output.checkpoint_every=3", WEIGHTS)
 def sums(run: RunFolder) -> dict[tuple[int, str], bytes]:
     """What the server learnt in every round; a repeated one must say the same. At which step it
     comes depends on whether the clients had to agree on keys before."""
-    found: dict[tuple[int, str], bytes] = {}
+    sum_bodies: dict[tuple[int, str], bytes] = {}
     for record in read_transcript(run.transcript):
         if record.sender == "sum":
             body = bytes(record.body)
-            assert found.setdefault((record.round, record.kind), body) == body
-    return found
+            assert sum_bodies.setdefault((record.round, record.kind), body) == body
+    return sum_bodies
 
 
 def start_or_resume(root: Path, overrides: tuple[str, ...]) -> None:
@@ -100,12 +100,12 @@ def test_a_full_disk_is_a_line_and_a_run_that_resumes(kib: int, tmp_path: Path) 
         resource.setrlimit(resource.RLIMIT_FSIZE, (kib * 1024, resource.RLIM_INFINITY))
         command(log, "run", str(small(tmp_path)), "--quiet")()
 
-    code, said = ended(in_a_fork(limited)), log.read_text()
-    assert "Traceback" not in said, said
+    code, printed_text = ended(in_a_fork(limited)), log.read_text()
+    assert "Traceback" not in printed_text, printed_text
     assert code in (0, 1)
     if code:
-        assert "File too large" in said
-        assert len(said.strip().splitlines()) <= 2
+        assert "File too large" in printed_text
+        assert len(printed_text.strip().splitlines()) <= 2
     left = list((tmp_path / "runs").glob("*"))
     assert not [path for path in (tmp_path / "runs").rglob("*") if path.name.endswith(".tmp")]
     words = ["run", "--resume", str(left[0])] if left else ["run", str(small(tmp_path))]
@@ -120,11 +120,11 @@ def test_of_concurrent_starts_one_runs_and_the_others_are_told(
     path, logs = small(tmp_path), [tmp_path / f"log-{i}" for i in range(4)]
     words = ["run", str(path), "--quiet", *flags]
     codes = [ended(child) for child in [in_a_fork(command(log, *words)) for log in logs]]
-    said = [log.read_text() for log in logs]
-    assert not any("Traceback" in text for text in said), said
+    printed_texts = [log.read_text() for log in logs]
+    assert not any("Traceback" in text for text in printed_texts), printed_texts
     assert set(codes) <= {0, 2}
     assert 0 in codes
-    for code, text in zip(codes, said, strict=True):
+    for code, text in zip(codes, printed_texts, strict=True):
         assert code == 0 or len(text.strip().splitlines()) <= 2
     (folder,) = (tmp_path / "runs").glob("[!.]*")
     assert list((tmp_path / "runs").glob(".small-*")) == []

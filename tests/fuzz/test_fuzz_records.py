@@ -122,7 +122,7 @@ def test_resumed_folders(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
     """Whatever was changed, a run that goes on tells no smaller epsilon than was told before."""
     run = RunFolder(tmp_path / f"r{seed}" / stopped.path.name)
     shutil.copytree(stopped.path, run.path)
-    told = run.metrics()[-1]["epsilon"]["client"]
+    stored_epsilon = run.metrics()[-1]["epsilon"]["client"]
     names = ["ledger.jsonl", "metrics.jsonl", "attempts.jsonl", "transcript/messages.bin"]
     path = run.path / random.Random(seed).choice(names)
     path.write_bytes(mutated(path.read_bytes(), seed))
@@ -131,7 +131,7 @@ def test_resumed_folders(stopped: RunFolder, tmp_path: Path, seed: int) -> None:
         assert summary is not None
         epsilon = summary.epsilon["client"].epsilon
         assert epsilon is not None
-        assert epsilon >= told
+        assert epsilon >= stored_epsilon
         assert broken_link(run.transcript, summary.transcript_chain) is None
     shutil.rmtree(run.path.parent)
 

@@ -52,11 +52,11 @@ def _changed(event: str, arguments: tuple[Any, ...]) -> list[str | bytes]:
         writes = flags & (os.O_WRONLY | os.O_RDWR) if mode is None else set(mode) & set("wax+")
         places = (0,) if writes else ()
     given = [arguments[place] for place in places if place < len(arguments)]
-    found = [os.fspath(path) for path in given if isinstance(path, str | bytes | os.PathLike)]
+    given_paths = [os.fspath(path) for path in given if isinstance(path, str | bytes | os.PathLike)]
     if event in ("os.mkdir", "os.remove", "os.rmdir") and arguments[-1] >= 0:  # within a folder
         folder = os.readlink(f"/proc/self/fd/{arguments[-1]}")
-        return [os.path.join(folder, os.fsdecode(path)) for path in found]
-    return found
+        return [os.path.join(folder, os.fsdecode(path)) for path in given_paths]
+    return given_paths
 
 
 def _may_change(path: str | bytes) -> bool:

@@ -84,13 +84,13 @@ class Watched:
         return upload
 
     def check_members(self, uploads: list[Upload]) -> None:
-        said = pledge_said(self.session, uploads)
+        pledged_words = pledge_said(self.session, uploads)
         fields: dict[int, list[str]] = {}
         for member, reply in self.heard:
             if isinstance(reply, Pledged):
                 signature = rows_of(reply.signature)[0]
                 public = self.world.roster[member]
-                assert has_signed(public, signature, "committee pledge", *said)
+                assert has_signed(public, signature, "committee pledge", *pledged_words)
                 continue
             assert isinstance(reply, OpenedMasks)
             name = ("size", "numbers")[len(fields.setdefault(member, []))]

@@ -68,20 +68,20 @@ def test_judge_by_the_page_names_the_liar_of_a_real_dispute(
             opened[number] = secret
     assert sorted(opened) == sorted((liar, victim))
     ends = {}
-    for own, peer in ((liar, victim), (victim, liar)):
-        key, pairs = signed[own]
-        public = watched.verifier.clients[own].public
-        said = pairs_said(session, own, pairs.wrapped, pairs.sent, pairs.received)
+    for accuser, peer in ((liar, victim), (victim, liar)):
+        key, pairs = signed[accuser]
+        public = watched.verifier.clients[accuser].public
+        said = pairs_said(session, accuser, pairs.wrapped, pairs.sent, pairs.received)
         assert has_signed(public, pairs.signature, "pairs", *said)
-        ahead = ahead_of(own, 6)
+        ahead = ahead_of(accuser, 6)
         ciphertext = b""
         if keys == "hybrid" and peer in ahead:
             ciphertext = pairs.sent[ahead.index(peer)]
         elif keys == "hybrid":
-            behind = [p for p in range(6) if own in ahead_of(p, 6)]
+            behind = [p for p in range(6) if accuser in ahead_of(p, 6)]
             ciphertext = pairs.received[behind.index(peer)]
         tag = pairs.wrapped[peer][32:]
-        ends[own] = End(own, own, key, tag, ciphertext, opened[own])
+        ends[accuser] = End(accuser, accuser, key, tag, ciphertext, opened[accuser])
     sender, receiver = (liar, victim) if victim in ahead_of(liar, 6) else (victim, liar)
     about = (setup, session, keys == "hybrid", ends[sender], ends[receiver])
     assert judge(*about) == {liar} == set(watched.bed.aggregator.blamed)

@@ -42,16 +42,16 @@ def rows_of(value: Any) -> Any:
 
 def fields_of(message: Message, number_rows: tuple[str, ...] = ("bad", "which")) -> dict[str, Any]:
     """Return a message of one client: its own row of every array that has a row per client."""
-    found = {}
+    field_values = {}
     for name, value in message.values().items():
         is_nested = isinstance(value, torch.Tensor) and value.dim() == 3
         if name in number_rows and isinstance(value, torch.Tensor):
-            found[name] = value.tolist()
+            field_values[name] = value.tolist()
         elif name == "shares" and isinstance(value, torch.Tensor):
-            found[name] = [rows_of(value[0])]
+            field_values[name] = [rows_of(value[0])]
         else:
-            found[name] = rows_of(value[0] if is_nested else value)
-    return found
+            field_values[name] = rows_of(value[0] if is_nested else value)
+    return field_values
 
 
 class Watched:

@@ -147,16 +147,18 @@ class Verifier:
         step = getattr(self, f"check_{kind.lower()}")
         step(self.clients[number], request, reply)
 
-    def check_advertise(self, one: Client, request: Fields, reply: Fields) -> None:
+    def check_advertise(self, client: Client, request: Fields, reply: Fields) -> None:
         self.same(request["version"], FORMAT, "version")
-        one.seed, one.drop_key = one.stream.read(32), one.stream.read(32)
-        one.masks, one.boxes = (Pair(one.stream.read(32), self.suite == "hybrid") for _ in "mb")
-        keys = (one.masks.public, one.boxes.public)
-        said = (FORMAT, self.config, self.round, self.purpose, one.number, *keys)
-        expected = [*keys, one.sign("advertise", *said)]
+        client.seed, client.drop_key = client.stream.read(32), client.stream.read(32)
+        client.masks, client.boxes = (
+            Pair(client.stream.read(32), self.suite == "hybrid") for _ in "mb"
+        )
+        keys = (client.masks.public, client.boxes.public)
+        said = (FORMAT, self.config, self.round, self.purpose, client.number, *keys)
+        expected = [*keys, client.sign("advertise", *said)]
         self.same([reply[k][0] for k in ("mask_key", "box_key", "signature")], expected, "keys")
 
-    def check_roster(self, one: Client, request: Fields, reply: Fields) -> None:
+    def check_roster(self, client: Client, request: Fields, reply: Fields) -> None:
         clients, masks, boxes = (request[k] for k in ("clients", "mask_keys", "box_keys"))
         rows = list(zip(clients, masks, boxes, strict=True))
         items = tuple(self.clients[c].public + m + b for c, m, b in rows)
@@ -169,15 +171,15 @@ class Verifier:
             order = np.argsort(np.frombuffer(words, "<u8"), kind="stable").tolist()
             self.seats = Seats(setup, clients, *self.parameters[len(clients)], order)
         self.start_session(0, request["model_hash"][0])
-        self.take_ciphertexts(one, reply)
-        self.check_shares(one, reply)
+        self.take_ciphertexts(client, reply)
+        self.check_shares(client, reply)
 
-    def check_again(self, one: Client, request: Fields, reply: Fields) -> None:
+    def check_again(self, client: Client, request: Fields, reply: Fields) -> None:
         self.same(request["setup"][0], self.places.id, "the set-up")
-        one.seed, one.drop_key = one.stream.read(32), one.stream.read(32)
+        client.seed, client.drop_key = client.stream.read(32), client.stream.read(32)
         self.start_session(request["ordinal"], request["model_hash"][0])
-        self.check_shares(one, reply)
-        self.same(reply["wrapped"], self.wrapped_rows(one), "wrapped roots")
+        self.check_shares(client, reply)
+        self.same(reply["wrapped"], self.wrapped_rows(client), "wrapped roots")
 
     def start_session(self, ordinal: int, model_hash: bytes) -> None:
         about = (NAME, LABELS, "session", self.places.id, ordinal, self.round, self.purpose)
@@ -191,21 +193,21 @@ class Verifier:
     def place_of(self, one: Client) -> int:
         return self.places.clients.index(one.number)
 
-    def take_ciphertexts(self, one: Client, reply: Fields) -> None:
+    def take_ciphertexts(self, client: Client, reply: Fields) -> None:
         """Make the links that this client's ciphertexts begin, at the receivers' side."""
-        place, seats = self.place_of(one), self.places
+        place, seats = self.place_of(client), self.places
         for kind in ("box_ciphertexts", "mask_ciphertexts"):
             self.sent[kind, place] = reply[kind] or []
         for at, peer in enumerate(seats.holders(place)):
             row = reply["box_ciphertexts"][at] if reply["box_ciphertexts"] else b""
             other = self.clients[seats.clients[peer]].boxes
             label = ("box-link", place, peer)
-            seats.box_links[place, peer] = other.link(seats.id, one.boxes.public, label, row)
+            seats.box_links[place, peer] = other.link(seats.id, client.boxes.public, label, row)
         for at, peer in enumerate(seats.ahead(place)):
             row = reply["mask_ciphertexts"][at] if reply["mask_ciphertexts"] else b""
             other, label = self.clients[seats.clients[peer]].masks, ("mask-link", place, peer)
             pair = (min(place, peer), max(place, peer))
-            link = other.link(seats.id, one.masks.public, label, row[:1088])
+            link = other.link(seats.id, client.masks.public, label, row[:1088])
             if row:
                 expected = labelled(link, "mask-confirmation", place, peer)[:16]
                 self.same(row[1088:], expected, "confirmation of a mask ciphertext")
@@ -217,22 +219,24 @@ class Verifier:
             link = expand(link, NAME, LABELS, "ratchet")
         return mac(self.session, link)
 
-    def check_shares(self, one: Client, reply: Fields) -> None:
-        place, seats = self.place_of(one), self.places
+    def check_shares(self, client: Client, reply: Fields) -> None:
+        place, seats = self.place_of(client), self.places
         holders = seats.holders(place)
         points = [holder + 1 for holder in holders]
-        one.key_shares = deal(one.drop_key, points, seats.threshold, one.stream)
-        one.seed_shares = deal(one.seed, points, seats.threshold, one.stream)
+        client.key_shares = deal(client.drop_key, points, seats.threshold, client.stream)
+        client.seed_shares = deal(client.seed, points, seats.threshold, client.stream)
         boxes, digests = [], []
         for holder in holders:
             if (place, holder) not in seats.box_links or not self.is_linked(holder):
                 boxes.append(bytes(94))
                 digests.append(bytes(64))
                 continue
-            shares = [s[holder + 1].to_bytes(33, "big") for s in (one.key_shares, one.seed_shares)]
+            shares = [
+                s[holder + 1].to_bytes(33, "big") for s in (client.key_shares, client.seed_shares)
+            ]
             key = labelled(self.root(seats.box_links[place, holder]), "share-box", place, holder)
             about = pack((NAME, LABELS, "share-box", self.session, place, holder))
-            nonce = one.stream.read(12)
+            nonce = client.stream.read(12)
             boxes.append(nonce + ChaCha20Poly1305(key).encrypt(nonce, b"".join(shares), about))
             named = zip(("key", "seed"), shares, strict=True)
             about_share = (NAME, LABELS, "share", self.session, place)
@@ -244,7 +248,7 @@ class Verifier:
         self.sent["boxes", place], self.sent["share_digests", place] = boxes, digests
         self.same(reply["boxes"], boxes, "boxes")
         self.same(reply["share_digests"], digests, "digests of shares")
-        commitment = sha(pack((NAME, LABELS, "commitment", self.session, place, one.seed)))
+        commitment = sha(pack((NAME, LABELS, "commitment", self.session, place, client.seed)))
         self.same(reply["commitment"], [commitment], "commitment")
 
     def is_linked(self, place: int) -> bool:
@@ -253,13 +257,13 @@ class Verifier:
 
     # ---------------------------------------------------------------------------- deliver, upload
 
-    def check_deliver(self, one: Client, request: Fields, reply: Fields) -> None:
+    def check_deliver(self, client: Client, request: Fields, reply: Fields) -> None:
         self.same(set(map(any, [reply["bad"][0]])), {False}, "bad boxes")
         is_first, self.sharers = not self.sharers, request["sharers"]
         kept = [self.places.clients.index(n) for n in self.sharers]
         if request["boxes"] is None:
             return
-        place, seats = self.place_of(one), self.places
+        place, seats = self.place_of(client), self.places
         for kind, size in (("boxes", 94), ("share_digests", 64)):
             rows = [
                 self.sent[kind, sender][seats.holders(sender).index(place)]
@@ -270,15 +274,15 @@ class Verifier:
             self.same(request[kind], rows, f"delivered {kind}")
         if self.ordinal == 0:
             self.linked = set(kept) if is_first else self.linked
-            wrapped = self.wrapped_rows(one)
+            wrapped = self.wrapped_rows(client)
             self.same(reply["wrapped"], wrapped, "wrapped roots")
             rows = (
                 wrapped,
                 self.sent["mask_ciphertexts", place],
                 request["mask_ciphertexts"] or [],
             )
-            said = (self.session, one.number, *(sha(b"".join(row)) for row in rows))
-            self.same(reply["signature"], [one.sign("pairs", *said)], "signed pairs")
+            said = (self.session, client.number, *(sha(b"".join(row)) for row in rows))
+            self.same(reply["signature"], [client.sign("pairs", *said)], "signed pairs")
 
     def wrapped_rows(self, one: Client) -> list[bytes]:
         place, drop_root, rows = self.place_of(one), mac(self.session, one.drop_key), []

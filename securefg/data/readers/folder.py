@@ -116,11 +116,13 @@ def _require_labels(path: Path, parts: tuple[torch.Tensor, ...], labels: NDArray
 
 def _read_either(folder: Path, stem: str, csv: _Reader, npz: _Reader) -> NDArray[Any]:
     """Read `stem`.csv or `stem`.npz, whichever is there; both would leave open which one counts."""
-    found = [path for path in (folder / f"{stem}.csv", folder / f"{stem}.npz") if path.is_file()]
-    if len(found) != 1:
-        what = "both" if found else "neither"
+    existing_files = [
+        path for path in (folder / f"{stem}.csv", folder / f"{stem}.npz") if path.is_file()
+    ]
+    if len(existing_files) != 1:
+        what = "both" if existing_files else "neither"
         raise DataError(f"{folder}: found {what} of {stem}.csv and {stem}.npz; wanted one of them")
-    return csv(found[0]) if found[0].suffix == ".csv" else npz(found[0])
+    return csv(existing_files[0]) if existing_files[0].suffix == ".csv" else npz(existing_files[0])
 
 
 def _read_owners(path: Path, num_nodes: int) -> torch.Tensor | None:
@@ -226,14 +228,14 @@ def _by_node(table: Table, num_nodes: int) -> NDArray[Any]:
 
 
 def _no_gaps(table: Table, what: str) -> None:
-    found = np.unique(table.values[:, 1])
-    found = found[found >= 0]
-    gaps = np.flatnonzero(found != np.arange(len(found)))
+    seen_numbers = np.unique(table.values[:, 1])
+    seen_numbers = seen_numbers[seen_numbers >= 0]
+    gaps = np.flatnonzero(seen_numbers != np.arange(len(seen_numbers)))
     if gaps.size:
-        row = int(np.argmax(table.values[:, 1] == found[gaps[0]]))
+        row = int(np.argmax(table.values[:, 1] == seen_numbers[gaps[0]]))
         raise table.fault(
             row,
-            f"{what} {found[gaps[0]]} but never {what} {gaps[0]}",
+            f"{what} {seen_numbers[gaps[0]]} but never {what} {gaps[0]}",
             f"{what}s from 0 without gaps",
         )
 

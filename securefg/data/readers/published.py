@@ -170,12 +170,12 @@ def read_twitch(*files: Path) -> Dataset:
     features, edges, labels, owners, first = [], [], [], [], 0
     for client in range(len(COUNTRIES)):
         edge_file, word_file, target_file = files[3 * client : 3 * client + 3]
-        own = _read_mature(target_file)
-        features.append(_read_games(word_file, len(own)))
-        edges.append(_read_edges(edge_file, len(own), delimiter=",", header=True) + first)
-        labels.append(own)
-        owners.append(np.full(len(own), client))
-        first += len(own)
+        client_labels = _read_mature(target_file)
+        features.append(_read_games(word_file, len(client_labels)))
+        edges.append(_read_edges(edge_file, len(client_labels), delimiter=",", header=True) + first)
+        labels.append(client_labels)
+        owners.append(np.full(len(client_labels), client))
+        first += len(client_labels)
     return Dataset.without_split(
         features=torch.from_numpy(np.concatenate(features)),
         edge_index=undirected(torch.from_numpy(np.concatenate(edges).T.copy()), first),
@@ -190,20 +190,22 @@ def _read_mature(path: Path) -> Ints:
     names = titles.split(",")
     if not {"new_id", "mature"} <= set(names):
         raise table_fault(path, header, repr(titles), "a header with new_id and mature")
-    found: dict[int, int] = {}
+    label_of_node: dict[int, int] = {}
     for number, text in lines:
         row = dict(zip(names, text.split(","), strict=False))
         try:
             node, label = int(row["new_id"]), MATURE[row["mature"]]
         except (KeyError, ValueError):
             raise table_fault(path, number, repr(text), "a node and True or False") from None
-        if found.setdefault(node, label) != label:
+        if label_of_node.setdefault(node, label) != label:
             raise table_fault(
                 path, number, repr(text), f"the label of node {node} that stands above"
             )
-    if sorted(found) != list(range(len(found))):
-        raise DataError(f"{path}: found {len(found)} nodes; wanted all from 0 to {max(found)}")
-    return np.array([found[node] for node in range(len(found))], np.int64)
+    if sorted(label_of_node) != list(range(len(label_of_node))):
+        raise DataError(
+            f"{path}: found {len(label_of_node)} nodes; wanted all from 0 to {max(label_of_node)}"
+        )
+    return np.array([label_of_node[node] for node in range(len(label_of_node))], np.int64)
 
 
 def _read_games(path: Path, num_nodes: int) -> Floats:

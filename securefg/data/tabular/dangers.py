@@ -83,11 +83,11 @@ def find_dangers(
             yield _judge_column(look, found)
 
 
-def _judge_column(look: Look, found: Found) -> Danger:
+def _judge_column(look: Look, danger_parts: Found) -> Danger:
     """Return the danger with the rule's fix. A column without a fix is best left out."""
-    assert found is not None
-    fix = found[2] if len(found) > 2 else Fix({"ignore": [look.name]})
-    return Danger(look.name, found[0], found[1], fix)
+    assert danger_parts is not None
+    fix = danger_parts[2] if len(danger_parts) > 2 else Fix({"ignore": [look.name]})
+    return Danger(look.name, danger_parts[0], danger_parts[1], fix)
 
 
 def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
@@ -163,11 +163,16 @@ def _find_thousands(look: Look) -> Found:
     plain = f"numbers without them, or {look.range} if decimals follow"
     if look.share(_POINTS.fullmatch) > SOME and look.share(_is_grouped) == 1:
         has_many = look.share(lambda v: v.count(".") > 1) > 0
-        found = "points between thousands" if has_many else "points before three digits: thousands?"
+        problem_text = (
+            "points between thousands" if has_many else "points before three digits: thousands?"
+        )
         advice = '`decimal: ","`' if look.settings.decimal == "." else "numbers without them"
         if has_many and look.settings.decimal == ".":
-            return found, advice, Fix({"decimal": ","})
-        return found, advice if has_many else f"{advice} if so, or {look.range} if decimals follow"
+            return problem_text, advice, Fix({"decimal": ","})
+        return (
+            problem_text,
+            advice if has_many else f"{advice} if so, or {look.range} if decimals follow",
+        )
     if look.settings.decimal == "," or look.share(_COMMAS.fullmatch) < MOST:
         return None
     if look.share(lambda v: "." in v or v.count(",") > 1) > 0:
@@ -250,13 +255,13 @@ def _dates_as_numbers(look: Look) -> Found:
 
 
 def _find_contacts(look: Look) -> Found:
-    for pattern, found in (
+    for pattern, problem_text in (
         (_ADDRESS, "e-mail addresses"),
         (_IBAN, "account numbers (IBAN)"),
         (_MACHINE, "addresses of machines"),
     ):
         if look.share(pattern.fullmatch) >= NEAR_UNIQUE:
-            return found, look.ignore
+            return problem_text, look.ignore
     spread = len(look.counts) > 0.2 * len(look.values) or look.share(_DIALLED.match) >= MOST
     if look.share(_looks_like_phone) >= NEAR_UNIQUE and len(look.counts) > 2 and spread:
         return "phone numbers", f"{look.ignore}; `range` if they are numbers"
@@ -381,12 +386,14 @@ def _near_unique(look: Look) -> Found:
     if not look.is_category or len(look.counts) < 2:
         return None
     if look.unique > NEAR_UNIQUE and len(look.values) >= FEW:
-        found = f"{len(look.counts)} values in {len(look.values)} records: perhaps identifiers"
-        return found, look.ignore
+        problem_text = (
+            f"{len(look.counts)} values in {len(look.values)} records: perhaps identifiers"
+        )
+        return problem_text, look.ignore
     least = look.settings.min_records
     if look.share(lambda v: look.records[v] >= least) < NEAR_UNIQUE:
-        found = f"{len(look.counts)} values, most of them in fewer than {least} records each"
-        return found, f"coarser values, {_values_advice(look)} or {look.ignore}"
+        problem_text = f"{len(look.counts)} values, most of them in fewer than {least} records each"
+        return problem_text, f"coarser values, {_values_advice(look)} or {look.ignore}"
     return None
 
 

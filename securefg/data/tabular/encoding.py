@@ -103,12 +103,12 @@ def with_points(values: Texts) -> list[str | None]:
 # ------------------------------------------------------------------------------- text to features
 
 
-def encode_column(column: Column, found: Texts) -> tuple[Floats, list[int]]:
+def encode_column(column: Column, cell_texts: Texts) -> tuple[Floats, list[int]]:
     """(rows, features), and the rows whose value the column cannot hold."""
     width = len(_FEATURES[column.kind](column))
-    rows, bad = np.zeros((len(found), width)), []
+    rows, bad = np.zeros((len(cell_texts), width)), []
     known: dict[str, NDArray[np.float64] | None] = {}
-    for row, value in enumerate(found):
+    for row, value in enumerate(cell_texts):
         if value is None:
             continue
         if value not in known:
@@ -119,7 +119,7 @@ def encode_column(column: Column, found: Texts) -> tuple[Floats, list[int]]:
         else:
             rows[row] = encoded
     if column.missing:
-        rows = np.concatenate([rows, np.array([[v is None] for v in found]).reshape(-1, 1)], 1)
+        rows = np.concatenate([rows, np.array([[v is None] for v in cell_texts]).reshape(-1, 1)], 1)
     return rows.astype(np.float32), bad
 
 

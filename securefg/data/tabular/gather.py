@@ -64,11 +64,11 @@ class Gathered:
     origins: list[tuple[int, int]] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
 
-    def fault_at(self, node: int, found: str, wanted: str, fix: Fix | None = None) -> Fault:
+    def fault_at(self, node: int, found_text: str, wanted: str, fix: Fix | None = None) -> Fault:
         """Return a fault of the line on which a node appeared first."""
         table, row = self.origins[node]
         path, lines = self.tables[table].path, self.tables[table].lines
-        return Fault(path, lines[row], found, wanted, fix)
+        return Fault(path, lines[row], found_text, wanted, fix)
 
 
 def list_organisations(folder: Path, settings: TableSettings) -> list[tuple[str, Path]]:
@@ -102,10 +102,10 @@ def _has_tables(folder: Path) -> bool:
 
 def gather_tables(folder: Path, settings: TableSettings) -> Gathered:
     """Everything is read before anything is judged, so that all faults can be listed."""
-    found = Gathered()
+    gathered = Gathered()
     places: dict[str, int] = {}
     organisations = list_organisations(folder, settings)
-    found.by_folder = organisations[0][0] != ""
+    gathered.by_folder = organisations[0][0] != ""
     folders = [path for _, path in organisations]
     nodes, edges = _read_all(folders, settings)
     misnamed = unknown_names(nodes, edges, settings)
@@ -114,20 +114,20 @@ def gather_tables(folder: Path, settings: TableSettings) -> Gathered:
     for (name, _), table in zip(organisations, nodes, strict=True):
         kept = {_id_column(table, settings), settings.label, settings.split}
         _read_commas(table, {*kept, settings.client}, settings)
-        found.tables.append(table)
-        _take_nodes(found, places, table, name, settings)
+        gathered.tables.append(table)
+        _take_nodes(gathered, places, table, name, settings)
     if settings.shared == "mean":
-        _average_shared(found, settings)
+        _average_shared(gathered, settings)
     for (name, _), table in zip(organisations, edges, strict=True):
         first, second, *_ = (*table.columns, "", "")
         kept = {settings.source or first, settings.target or second, *settings.where}
         _read_commas(table, kept, settings)
-        found.tables.append(table)
-        _take_edges(found, places, table, settings)
-        _note_transfers(found, places, table, name, settings)
-    found.faults = [*misnamed, *(fault for table in found.tables for fault in table.faults)]
-    found.shared = sum(len(set(names)) > 1 for names in found.holders)
-    return found
+        gathered.tables.append(table)
+        _take_edges(gathered, places, table, settings)
+        _note_transfers(gathered, places, table, name, settings)
+    gathered.faults = [*misnamed, *(fault for table in gathered.tables for fault in table.faults)]
+    gathered.shared = sum(len(set(names)) > 1 for names in gathered.holders)
+    return gathered
 
 
 def _read_all(
@@ -179,7 +179,7 @@ def _read_commas(table: TextTable, kept: set[str], settings: TableSettings) -> N
 
 
 def _take_nodes(
-    found: Gathered,
+    gathered: Gathered,
     places: dict[str, int],
     table: TextTable,
     organisation: str,
@@ -191,10 +191,10 @@ def _take_nodes(
     splits = table.columns.get(settings.split, [None] * len(table))
     clients = table.columns.get(settings.client, [None] * len(table))
     table.faults += odd_ids(table, id_column)
-    own = _feature_names(table, settings)
-    for name in own:
-        found.columns.setdefault(name, [])
-        found.rows.columns.setdefault(name, [])
+    feature_names = _feature_names(table, settings)
+    for name in feature_names:
+        gathered.columns.setdefault(name, [])
+        gathered.rows.columns.setdefault(name, [])
     seen: set[str] = set()
     for row, node in enumerate(ids):
         if node is None:
@@ -207,34 +207,36 @@ def _take_nodes(
             continue
         holder = clients[row] if organisation == "" else organisation
         if node in seen and (
-            organisation or holder is None or holder in found.holders[places[node]]
+            organisation or holder is None or holder in gathered.holders[places[node]]
         ):
             table.fault(row, f"{id_column} {shown(node)} a second time", "every node once")
             continue
         seen.add(node)
-        values = {name: table.columns[name][row] for name in own}
+        values = {name: table.columns[name][row] for name in feature_names}
         if node in places:
-            _merge_node(found, places[node], table, row, values, labels[row], splits[row], settings)
+            _merge_node(
+                gathered, places[node], table, row, values, labels[row], splits[row], settings
+            )
         else:
-            places[node] = len(found.ids)
-            found.ids.append(node)
-            found.origins.append((len(found.tables) - 1, row))
-            found.labels.append(labels[row])
-            found.splits.append(splits[row])
-            found.holders.append([])
+            places[node] = len(gathered.ids)
+            gathered.ids.append(node)
+            gathered.origins.append((len(gathered.tables) - 1, row))
+            gathered.labels.append(labels[row])
+            gathered.splits.append(splits[row])
+            gathered.holders.append([])
             for name, value in values.items():
-                found.columns[name].append(value)
+                gathered.columns[name].append(value)
         if holder is not None:
-            found.holders[places[node]].append(holder)
-        found.rows.nodes.append(places[node])
-        found.rows.labels.append(labels[row])
-        found.rows.holders.append(() if holder is None else (holder,))
+            gathered.holders[places[node]].append(holder)
+        gathered.rows.nodes.append(places[node])
+        gathered.rows.labels.append(labels[row])
+        gathered.rows.holders.append(() if holder is None else (holder,))
         for name, value in values.items():
-            found.rows.columns[name].append(value)
+            gathered.rows.columns[name].append(value)
 
 
 def _merge_node(
-    found: Gathered,
+    gathered: Gathered,
     at: int,
     table: TextTable,
     row: int,
@@ -245,32 +247,32 @@ def _merge_node(
 ) -> None:
     """A node that another organisation holds too: what is missing there is filled in from here."""
     for name, value in values.items():
-        before = found.columns[name][at]
+        before = gathered.columns[name][at]
         if before is None or value is None or before == value:
-            found.columns[name][at] = value if before is None else before
+            gathered.columns[name][at] = value if before is None else before
         elif settings.shared == "same":
             differs = f"{name} {shown(value)} of a shared node, not {shown(before)} as elsewhere"
             wanted = f"one {name} for one node (or tables.yaml: `shared: mean`)"
             table.fault(row, differs, wanted, Fix({"shared": "mean"}))
-    for kept, new, what in ((found.labels, label, "label"), (found.splits, split, "split")):
+    for kept, new, what in ((gathered.labels, label, "label"), (gathered.splits, split, "split")):
         if kept[at] is not None and new is not None and kept[at] != new:
             differs = f"{what} {shown(new)} of a shared node, not {shown(kept[at])} as elsewhere"
             table.fault(row, differs, f"one {what} for one node")
         kept[at] = new if kept[at] is None else kept[at]
 
 
-def _average_shared(found: Gathered, settings: TableSettings) -> None:
+def _average_shared(gathered: Gathered, settings: TableSettings) -> None:
     """Give nodes of several organisations the mean of their numbers.
 
     A mean of categories would be a value that no record has, so these keep the first one.
     """
     rows: dict[int, list[int]] = {}
-    for row, node in enumerate(found.rows.nodes):
+    for row, node in enumerate(gathered.rows.nodes):
         rows.setdefault(node, []).append(row)
     several = {node: places for node, places in rows.items() if len(places) > 1}
-    for name, column in found.columns.items():
+    for name, column in gathered.columns.items():
         is_category = name in (*settings.categorical, *settings.values, *settings.date)
-        cells = found.rows.columns[name]
+        cells = gathered.rows.columns[name]
         if not several or is_category or as_numbers([v for v in cells if v is not None]) is None:
             continue
         for node, places in several.items():
@@ -280,7 +282,7 @@ def _average_shared(found: Gathered, settings: TableSettings) -> None:
 
 
 def _take_edges(
-    found: Gathered,
+    gathered: Gathered,
     places: dict[str, int],
     table: TextTable,
     settings: TableSettings,
@@ -294,7 +296,7 @@ def _take_edges(
     rest = [name for name in names if name not in (source, target)]
     for row in range(len(table)):
         if not _is_wanted(table, row, settings):
-            found.filtered += 1
+            gathered.filtered += 1
             continue
         pair = [places.get(plain_id(end[row] or ""), -1) for end in ends]
         if -1 in pair:
@@ -303,16 +305,16 @@ def _take_edges(
                 table.fault(row, "no node", "an id at both ends")
             else:
                 looked_up.note(row, unknown)
-                found.unknown_ends += settings.unknown_ends == "drop"
+                gathered.unknown_ends += settings.unknown_ends == "drop"
             continue
-        found.edges.append((pair[0], pair[1]))
+        gathered.edges.append((pair[0], pair[1]))
         for name in rest:
-            found.edge_columns.setdefault(name, []).append(table.columns[name][row])
+            gathered.edge_columns.setdefault(name, []).append(table.columns[name][row])
     table.faults += looked_up.faults(settings.unknown_ends == "drop")
 
 
 def _note_transfers(
-    found: Gathered,
+    gathered: Gathered,
     places: dict[str, int],
     table: TextTable,
     organisation: str,
@@ -332,8 +334,8 @@ def _note_transfers(
         values = _read_transfer(table, row, columns, settings.transfers, fixes)
         for way, (own, partner) in enumerate((pair, pair[::-1])):
             at = places.get(own, -1)
-            if at >= 0 and (not organisation or found.holders[at][0] == organisation):
-                found.sightings.append((at, partner, way, values))
+            if at >= 0 and (not organisation or gathered.holders[at][0] == organisation):
+                gathered.sightings.append((at, partner, way, values))
 
 
 def _read_transfer(
@@ -377,23 +379,23 @@ def _is_wanted(table: TextTable, row: int, settings: TableSettings) -> bool:
     return all(table.column(name)[row] in values for name, values in settings.where.items())
 
 
-def split_by_time(found: Gathered, rule: TimeSplit) -> list[Fault]:
+def split_by_time(gathered: Gathered, rule: TimeSplit) -> list[Fault]:
     """Deal labelled nodes to the parts by their day; return faults of days that cannot be read."""
     faults = []
-    for node, (table, row) in enumerate(found.origins):
-        text = found.tables[table].column(rule.column)[row]
-        if found.splits[node] is not None:
+    for node, (table, row) in enumerate(gathered.origins):
+        text = gathered.tables[table].column(rule.column)[row]
+        if gathered.splits[node] is not None:
             wanted = "a column or `split_by`, not both"
-            return [found.fault_at(node, f"a split {shown(found.splits[node])}", wanted)]
-        if text is None or found.labels[node] is None:
+            return [gathered.fault_at(node, f"a split {shown(gathered.splits[node])}", wanted)]
+        if text is None or gathered.labels[node] is None:
             continue
         try:
             day = as_date(text, rule.format)
         except ValueError:
             wanted = f"a day as {rule.format or '2025-01-31'} (tables.yaml: `split_by.format`)"
-            faults.append(found.fault_at(node, f"{rule.column} {shown(text)}", wanted))
+            faults.append(gathered.fault_at(node, f"{rule.column} {shown(text)}", wanted))
             continue
-        found.splits[node] = PARTS[(day >= rule.val) + (day >= rule.test)]
+        gathered.splits[node] = PARTS[(day >= rule.val) + (day >= rule.test)]
     return faults
 
 

@@ -40,15 +40,15 @@ def missing_files(folders: Sequence[Path], settings: TableSettings) -> list[Faul
     if not absent:
         return []
     folder, there = absent[0]
-    found = f"{shown(', '.join(sorted(there)) or 'no table', 90)}"
-    found += f", and no {' and no '.join(sorted(wanted - there))} (.csv, .tsv, .txt, .parquet)"
+    found_text = f"{shown(', '.join(sorted(there)) or 'no table', 90)}"
+    found_text += f", and no {' and no '.join(sorted(wanted - there))} (.csv, .tsv, .txt, .parquet)"
     meant = _guess_files(folders[0], sorted(set.intersection(*stems)), settings)
     if meant is None:
         wanted_text = "these names in every organisation's folder, or in tables.yaml the names "
         wanted_text += "that all folders have: `nodes: accounts`, `edges: transfers`"
-        return [Fault(folder, 0, found, wanted_text)]
+        return [Fault(folder, 0, found_text, wanted_text)]
     advice = f"in tables.yaml `nodes: {meant[0]}` and `edges: {meant[1]}`"
-    return [Fault(folder, 0, found, advice, Fix({"nodes": meant[0], "edges": meant[1]}))]
+    return [Fault(folder, 0, found_text, advice, Fix({"nodes": meant[0], "edges": meant[1]}))]
 
 
 def _is_table(path: Path) -> bool:
@@ -189,8 +189,8 @@ def meant_columns(
         return
     first, second, *_ = table.columns
     used = (settings.source or first, settings.target or second)
-    own = settings.id or next(iter(nodes[0].columns))
-    if min(_shares_in(nodes, own, table)[name] for name in used) > 0.5:
+    id_column = settings.id or next(iter(nodes[0].columns))
+    if min(_shares_in(nodes, id_column, table)[name] for name in used) > 0.5:
         return
     best: tuple[float, tuple[str, str, str] | None] = (0.5, None)
     for name, values in nodes[0].columns.items():
@@ -200,7 +200,7 @@ def meant_columns(
             best = (least, (name, ends[0], ends[1]))
     if best[1] is None:
         return
-    pairs = zip(("id", "source", "target"), best[1], (own, *used), strict=True)
+    pairs = zip(("id", "source", "target"), best[1], (id_column, *used), strict=True)
     meant = {key: name for key, name, before in pairs if name != before}
     listed = " and ".join(f"`{key}: {yaml_name(name)}`" for key, name in meant.items())
     found = f"no nodes' ids in columns {used[0]!r} and {used[1]!r}"

@@ -91,50 +91,50 @@ def prepared(folder: Path, settings: TableSettings, agreed: Schema | None = None
     """`agreed` is a schema made elsewhere: nothing is learnt from these tables then."""
     if agreed is not None:
         settings = settings.model_copy(update={"transfers": agreed.transfers})
-    found = gather_tables(folder, settings)
+    gathered = gather_tables(folder, settings)
     if settings.split_by is not None:
-        found.faults += split_by_time(found, settings.split_by)
-    schema = agreed or _make_schema(found, settings)
-    faults = [*found.faults, *_header_faults(found)]
+        gathered.faults += split_by_time(gathered, settings.split_by)
+    schema = agreed or _make_schema(gathered, settings)
+    faults = [*gathered.faults, *_header_faults(gathered)]
     if agreed is None:
-        faults += _client_faults(found, settings) or [
-            *_column_faults(found, settings),
+        faults += _client_faults(gathered, settings) or [
+            *_column_faults(gathered, settings),
             *(
-                Fault(found.tables[0].path, 1, what, wanted, fix)
+                Fault(gathered.tables[0].path, 1, what, wanted, fix)
                 for what, wanted, fix in class_complaints(
-                    found.rows.labels, found.rows.holders, settings
+                    gathered.rows.labels, gathered.rows.holders, settings
                 )
             ),
         ]
     agreed_names = {column.name for column in schema.columns}
-    if set(found.columns) != agreed_names and found.ids:
-        odd = ", ".join(sorted(set(found.columns) ^ agreed_names))
-        surplus = sorted(set(found.columns) - agreed_names)
+    if set(gathered.columns) != agreed_names and gathered.ids:
+        odd = ", ".join(sorted(set(gathered.columns) ^ agreed_names))
+        surplus = sorted(set(gathered.columns) - agreed_names)
         wanted = f"the schema's own (tables.yaml: `ignore: [{', '.join(map(yaml_name, surplus))}]`)"
         fix = Fix({"ignore": surplus}) if surplus else None
         wanted = wanted if surplus else "the schema's own"
         what = f"other columns than the schema has ({odd})"
-        raise Unreadable([Fault(found.tables[0].path, 1, what, wanted, fix)])
-    parts = [np.zeros((len(found.ids), 0), np.float32)]
+        raise Unreadable([Fault(gathered.tables[0].path, 1, what, wanted, fix)])
+    parts = [np.zeros((len(gathered.ids), 0), np.float32)]
     for column in schema.columns:
-        encoded, bad = encode_column(column, found.columns.get(column.name, []))
+        encoded, bad = encode_column(column, gathered.columns.get(column.name, []))
         parts.append(encoded)
         for row in bad:
-            where = f"{column.name} {shown(found.columns[column.name][row])}"
-            fix = _value_fix(column, str(found.columns[column.name][row]), settings)
-            faults.append(found.fault_at(row, where, _accepted_words(column), fix))
+            where = f"{column.name} {shown(gathered.columns[column.name][row])}"
+            fix = _value_fix(column, str(gathered.columns[column.name][row]), settings)
+            faults.append(gathered.fault_at(row, where, _accepted_words(column), fix))
     if schema.transfers is not None and schema.transfers.on_nodes:
-        parts.append(sum_over_links(found.sightings, schema.transfers, len(found.ids)))
-    labels, strange = _encode_labels(found, schema)
+        parts.append(sum_over_links(gathered.sightings, schema.transfers, len(gathered.ids)))
+    labels, strange = _encode_labels(gathered, schema)
     for row in strange:
         wanted = f"one of {', '.join(schema.classes)}"
-        faults.append(found.fault_at(row, f"label {shown(found.labels[row])}", wanted))
-    edges = np.array(found.edges, np.int64).reshape(-1, 2)
+        faults.append(gathered.fault_at(row, f"label {shown(gathered.labels[row])}", wanted))
+    edges = np.array(gathered.edges, np.int64).reshape(-1, 2)
     loops = edges[:, 0] == edges[:, 1]
     kept = np.unique(np.sort(edges[~loops], 1), axis=0)
-    _judge_whole(folder, found, schema, parts, faults, len(kept), settings)
+    _judge_whole(folder, gathered, schema, parts, faults, len(kept), settings)
     return Prepared(
-        gathered=found,
+        gathered=gathered,
         schema=schema,
         features=np.concatenate(parts, 1),
         labels=labels,
@@ -166,7 +166,7 @@ def _value_fix(column: Column, value: str, settings: TableSettings) -> Fix | Non
 
 def _judge_whole(
     folder: Path,
-    found: Gathered,
+    gathered: Gathered,
     schema: Schema,
     parts: list[NDArray[np.float32]],
     faults: list[Fault],
@@ -174,36 +174,40 @@ def _judge_whole(
     settings: TableSettings,
 ) -> None:
     """What is wrong with the whole rather than with a line."""
-    path = found.tables[0].path
+    path = gathered.tables[0].path
     if sum(part.shape[1] for part in parts) == 0:
         faults.append(Fault(path, 1, "no column besides ids and labels", "at least one feature"))
     if len(schema.classes) == 1:
         wanted = "two classes or more (tables.yaml: `classes: [...]`, `label: fraud`)"
         faults.append(Fault(path, 1, f"one class, {shown(schema.classes[0])}", wanted))
-    if all(label is None for label in found.labels):
-        nodes = [table for table in found.tables if table.path.stem == settings.nodes]
+    if all(label is None for label in gathered.labels):
+        nodes = [table for table in gathered.tables if table.path.stem == settings.nodes]
         faults.append(absent_label(nodes, settings))
-    if not num_edges and not found.tables[-1].faults:
-        faults.append(Fault(found.tables[-1].path, 1, "no edge between two nodes", "at least one"))
-    alone = [i for i, names in enumerate(found.holders) if not names]
-    if alone and len(alone) < len(found.holders):
-        node = shown(found.ids[alone[0]])
+    if not num_edges and not gathered.tables[-1].faults:
+        faults.append(
+            Fault(gathered.tables[-1].path, 1, "no edge between two nodes", "at least one")
+        )
+    alone = [i for i, names in enumerate(gathered.holders) if not names]
+    if alone and len(alone) < len(gathered.holders):
+        node = shown(gathered.ids[alone[0]])
         wanted = f"a {settings.client} on every line, or on none"
         faults.append(Fault(path, 1, f"no {settings.client} for node {node}", wanted))
 
 
-def _make_schema(found: Gathered, settings: TableSettings) -> Schema:
+def _make_schema(gathered: Gathered, settings: TableSettings) -> Schema:
     columns = tuple(
-        describe_column(name, values, settings, found.rows.holders).model_copy(
+        describe_column(name, values, settings, gathered.rows.holders).model_copy(
             update={"from_edges": name in settings.from_edges}
         )
-        for name, values in found.rows.columns.items()
+        for name, values in gathered.rows.columns.items()
     )
-    held = Counter(name for names in found.holders for name in set(names))
-    clients = client_labels(client_names(found), not found.by_folder, held, settings.min_records)
+    held = Counter(name for names in gathered.holders for name in set(names))
+    clients = client_labels(
+        client_names(gathered), not gathered.by_folder, held, settings.min_records
+    )
     return Schema(
         columns=columns,
-        classes=class_names(found.labels, settings),
+        classes=class_names(gathered.labels, settings),
         clients=clients,
         declared_classes=bool(settings.classes),
         min_records=settings.min_records,
@@ -219,11 +223,11 @@ def _header_faults(found: Gathered) -> Iterator[Fault]:
             yield Fault(table.path, 1, named, danger.advice, danger.fix)
 
 
-def _client_faults(found: Gathered, settings: TableSettings) -> list[Fault]:
+def _client_faults(gathered: Gathered, settings: TableSettings) -> list[Fault]:
     """A column that is called as clients are may name a bank's customers."""
-    if found.by_folder or "client" in settings.model_fields_set:
+    if gathered.by_folder or "client" in settings.model_fields_set:
         return []
-    holders = [name for names in found.holders for name in set(names)]
+    holders = [name for names in gathered.holders for name in set(names)]
     counts = Counter(holders)
     few = sum(count for count in counts.values() if count < settings.min_records)
     person = name_danger(settings.client, holders, settings)
@@ -231,16 +235,16 @@ def _client_faults(found: Gathered, settings: TableSettings) -> list[Fault]:
         return []
     what = person.found if person else f"{len(counts)} values, most of them in few rows"
     wanted = "names of organisations; in tables.yaml `client: organisation` names another column"
-    return [Fault(found.tables[0].path, 1, f"column {shown(settings.client)}: {what}", wanted)]
+    return [Fault(gathered.tables[0].path, 1, f"column {shown(settings.client)}: {what}", wanted)]
 
 
-def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
+def _column_faults(gathered: Gathered, settings: TableSettings) -> Iterator[Fault]:
     """Columns that must not become features as they stand."""
-    path = found.tables[0].path
+    path = gathered.tables[0].path
     for danger in (
-        *twin_names(found.columns),
-        *find_dangers(found.rows.columns, settings, found.rows.holders),
-        *_find_copies(found, settings),
+        *twin_names(gathered.columns),
+        *find_dangers(gathered.rows.columns, settings, gathered.rows.holders),
+        *_find_copies(gathered, settings),
     ):
         where = "in tables.yaml" if danger.advice.startswith("`") else "in the table"
         wanted = f"{where} {danger.advice}"
@@ -248,21 +252,21 @@ def _column_faults(found: Gathered, settings: TableSettings) -> Iterator[Fault]:
         yield Fault(path, 1, named, wanted, danger.fix)
 
 
-def _find_copies(found: Gathered, settings: TableSettings) -> Iterator[Danger]:
+def _find_copies(gathered: Gathered, settings: TableSettings) -> Iterator[Danger]:
     """Columns that are the label under another name, unless a rule of tables.yaml names them."""
-    for name, values in found.columns.items():
-        if name not in settings.ruled and copied_label(found.labels, values):
-            look = Look(name, values, settings, found.holders)
+    for name, values in gathered.columns.items():
+        if name not in settings.ruled and copied_label(gathered.labels, values):
+            look = Look(name, values, settings, gathered.holders)
             advice = f"{look.ignore}; {look.category} if it is known before the label is"
             fix = Fix({"ignore": [name]})
             yield Danger(name, "the label under another name", advice, fix)
 
 
-def _encode_labels(found: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
+def _encode_labels(gathered: Gathered, schema: Schema) -> tuple[NDArray[np.int64], list[int]]:
     number = {name: index for index, name in enumerate(schema.classes)}
-    labels = np.full(len(found.labels), UNLABELLED, np.int64)
+    labels = np.full(len(gathered.labels), UNLABELLED, np.int64)
     strange = []
-    for row, label in enumerate(found.labels):
+    for row, label in enumerate(gathered.labels):
         if label is not None and label not in number:
             strange.append(row)
         elif label is not None:
@@ -283,19 +287,19 @@ def write_prepared(made: Prepared, out: Path) -> None:
         np.savez_compressed(temporary / "features.npz", x=made.features)
         np.savez_compressed(temporary / "labels.npz", y=made.labels)
         np.savez_compressed(temporary / "edges.npz", edge_index=made.edges.T)
-        found, rule = made.gathered, made.schema.transfers
+        gathered, rule = made.gathered, made.schema.transfers
         if rule is not None and rule.on_edges:
-            rows = edge_rows(made.edges, found.ids, found.sightings, rule)
+            rows = edge_rows(made.edges, gathered.ids, gathered.sightings, rule)
             mirrored = mirrored_entries(rule)
             np.savez_compressed(temporary / EDGE_FEATURES, edge_attr=rows, mirrored=mirrored)
-        (temporary / "ids.csv").write_text(_to_csv(("node", "id"), enumerate(found.ids)))
+        (temporary / "ids.csv").write_text(_to_csv(("node", "id"), enumerate(gathered.ids)))
         (temporary / FILE).write_text(schema_text(made.schema), encoding="utf-8")
-        splits = [(node, part) for node, part in enumerate(found.splits) if part is not None]
+        splits = [(node, part) for node, part in enumerate(gathered.splits) if part is not None]
         if splits:
             (temporary / "split.csv").write_text(_to_csv(("node", "split"), splits))
-        if client_names(found):  # an agreed schema may name some where these tables name none
+        if client_names(gathered):  # an agreed schema may name some where these tables name none
             (temporary / "clients.csv").write_text(
-                _to_csv(("node", "client"), holdings_lines(found))
+                _to_csv(("node", "client"), holdings_lines(gathered))
             )
         for path in temporary.iterdir():
             path.chmod(PRIVATE)
@@ -329,9 +333,13 @@ def _file_rows(made: Prepared) -> Iterator[Row]:
 
 
 def _node_rows(made: Prepared) -> Iterator[Row]:
-    found, schema = made.gathered, made.schema
+    gathered, schema = made.gathered, made.schema
     counts = Counter(made.labels.tolist())
-    yield "nodes", str(len(found.ids)), "numbered from 0 in order of appearance; ids.csv leads back"
+    yield (
+        "nodes",
+        str(len(gathered.ids)),
+        "numbered from 0 in order of appearance; ids.csv leads back",
+    )
     for number, name in enumerate(schema.classes):
         share = counts[number] / max(1, len(made.labels) - counts[UNLABELLED])
         note = f"class {number}, {share:.1%} of those with a label"
@@ -340,16 +348,16 @@ def _node_rows(made: Prepared) -> Iterator[Row]:
         note = "stay in the graph, outside training, validation and test"
         yield "without a label", str(counts[UNLABELLED]), note
     for number, name in enumerate(schema.clients):
-        held = sum(name in names for names in found.holders)
+        held = sum(name in names for names in gathered.holders)
         yield f"client {shortened(name)}", f"{held} nodes", f"client {number} of `partition: given`"
-    twins = count_zero_twins(found.ids)
+    twins = count_zero_twins(gathered.ids)
     if twins:
         note = "differ by zeros in front alone, and are different nodes: did a table lose zeros?"
         yield "LOOK AT ids", str(twins), note
-    if found.shared:
+    if gathered.shared:
         note = "one node, with all its holders: what one knows of it, they all know"
-        yield "shared by several clients", str(found.shared), note
-    parts = Counter(part for part in found.splits if part is not None)
+        yield "shared by several clients", str(gathered.shared), note
+    parts = Counter(part for part in gathered.splits if part is not None)
     if parts:
         sizes = ", ".join(f"{name} {parts[name]}" for name in ("train", "val", "test"))
         yield "split", sizes, "`data.split.kind: public`"
@@ -401,13 +409,13 @@ def _sharing_rows(made: Prepared) -> Iterator[Row]:
 
 
 def _edge_rows(made: Prepared) -> Iterator[Row]:
-    found = made.gathered
+    gathered = made.gathered
     yield "edges", str(len(made.edges)), "undirected, each once"
     counts = (
         ("edges listed again, or backwards", made.repeated, "one edge"),
         ("edges from a node to itself", made.self_loops, "left out"),
-        ("edges filtered by `where`", found.filtered, "left out"),
-        ("edges to unknown nodes", found.unknown_ends, "left out"),
+        ("edges filtered by `where`", gathered.filtered, "left out"),
+        ("edges to unknown nodes", gathered.unknown_ends, "left out"),
         ("edges between clients", made.between, "held by nobody: no client has both ends"),
     )
     for what, count, done in counts:
@@ -422,13 +430,13 @@ def _edge_rows(made: Prepared) -> Iterator[Row]:
         note = f"`method.link_columns: {len(summed)}` counts them in what a link moves"
         yield "sums over links", f"the last {len(summed)} features", note
     rule = made.schema.transfers
-    outside = {} if rule is None else outside_windows(found.sightings, rule)
-    for name, values in found.edge_columns.items():
+    outside = {} if rule is None else outside_windows(gathered.sightings, rule)
+    for name, values in gathered.edge_columns.items():
         done = "for `where`; no feature, see the docs"
         if rule is not None and name in rule.columns:
             done = "summed over links"
         if outside.get(name):
-            share = outside[name] / len(found.sightings)
+            share = outside[name] / len(gathered.sightings)
             done += f"; {share:.0%} of the transfers are outside all windows"
         yield f"edge column {shortened(name)}", _kind_words(values), done
 

@@ -83,13 +83,13 @@ def write_pseudonymised(folder: Path, out: Path, key: bytes, settings: TableSett
             target.mkdir(exist_ok=True)
             nodes = read_text_table(find_table(path, settings.nodes), settings)
             edges = read_text_table(find_table(path, settings.edges), settings)
-            own = settings.id or next(iter(nodes.columns))
-            kept = {own, *([settings.split_by.column] if settings.split_by else [])}
+            id_column = settings.id or next(iter(nodes.columns))
+            kept = {id_column, *([settings.split_by.column] if settings.split_by else [])}
             names = [*edges.columns, "", ""]
             ends = [settings.source or names[0], settings.target or names[1]]
             used = {*ends, *settings.where, *_transfer_columns(settings)}
             left_out |= _leave_out(nodes, settings, kept) | _leave_out(edges, settings, used)
-            count += _write_table(nodes, target, [own], key)
+            count += _write_table(nodes, target, [id_column], key)
             _write_table(edges, target, ends, key)
         left = Fix(settings={"encoding": None}, gone=tuple(sorted(left_out)))
         write_settings(apply_fixes(settings, [left]), temporary / FILE)

@@ -88,13 +88,13 @@ class Schema(Settings):
         )
 
 
-def count_records(found: Texts, holders: Holders = ()) -> Counter[str]:
+def count_records(cell_texts: Texts, holders: Holders = ()) -> Counter[str]:
     """Return how many records have each value, at the organisation that has most of them."""
     if not any(holders):
-        return Counter(value for value in found if value is not None)
+        return Counter(value for value in cell_texts if value is not None)
     pairs = Counter(
         (value, holder)
-        for value, names in zip(found, holders, strict=True)
+        for value, names in zip(cell_texts, holders, strict=True)
         if value is not None
         for holder in set(names)
     )
@@ -104,17 +104,17 @@ def count_records(found: Texts, holders: Holders = ()) -> Counter[str]:
     return most
 
 
-def count_filled(found: Texts, holders: Holders = ()) -> Counter[str]:
+def count_filled(cell_texts: Texts, holders: Holders = ()) -> Counter[str]:
     """Return how many values each organisation has."""
     if not any(holders):
-        return Counter({"": sum(value is not None for value in found)})
-    pairs = zip(found, holders, strict=True)
+        return Counter({"": sum(value is not None for value in cell_texts)})
+    pairs = zip(cell_texts, holders, strict=True)
     return Counter(name for value, names in pairs if value is not None for name in set(names))
 
 
 def describe_column(
     name: str,
-    found: Texts,
+    cell_texts: Texts,
     settings: TableSettings,
     holders: Holders = (),
     least: int | None = None,
@@ -122,30 +122,30 @@ def describe_column(
     """Return the column's part of the schema, from rules first and from its values otherwise."""
     least = settings.min_records if least is None else least
     is_known = name in settings.gaps
-    gaps = count_records(["gap" if value is None else None for value in found], holders)
+    gaps = count_records(["gap" if value is None else None for value in cell_texts], holders)
     missing = is_known or gaps["gap"] >= least
     declared = _declared_column(name, missing, settings)
-    column = declared or _learn_column(name, missing, found, settings, holders, least)
+    column = declared or _learn_column(name, missing, cell_texts, settings, holders, least)
     return column.model_copy(update={"gap_declared": is_known})
 
 
 def _learn_column(
     name: str,
     missing: bool,
-    found: Texts,
+    cell_texts: Texts,
     settings: TableSettings,
     holders: Holders,
     least: int,
 ) -> Column:
-    values = [value for value in found if value is not None]
+    values = [value for value in cell_texts if value is not None]
     numbers = None if name in settings.categorical else as_numbers(values)
     if numbers is not None:
         mean, scale = 0.0, 1.0
-        most = max(count_filled(found, holders).values(), default=0)
+        most = max(count_filled(cell_texts, holders).values(), default=0)
         if most >= NUMBERS_PER_RECORD * least:
-            mean, scale = _learn_scale(numbers, found, holders, least)
+            mean, scale = _learn_scale(numbers, cell_texts, holders, least)
         return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale)
-    counts = count_records(found, holders)
+    counts = count_records(cell_texts, holders)
     enough = sorted((-count, value) for value, count in counts.items() if count >= least)
     kept = tuple(sorted(value for _, value in enough[: settings.max_categories]))
     return Column(name=name, kind="category", missing=missing, values=kept, other=True)
@@ -169,12 +169,12 @@ def _declared_column(name: str, missing: bool, settings: TableSettings) -> Colum
 
 
 def _learn_scale(
-    numbers: NDArray[np.float64], found: Texts, holders: Holders, least: int
+    numbers: NDArray[np.float64], cell_texts: Texts, holders: Holders, least: int
 ) -> tuple[float, float]:
     """Return mean and scale. A mean that is one value has to be frequent, as categories have."""
     tamed = _without_tails(numbers, least)
     if tamed.min() == tamed.max():
-        same = (None if v is None else str(float(v) == tamed[0]) for v in found)
+        same = (None if v is None else str(float(v) == tamed[0]) for v in cell_texts)
         if count_records(list(same), holders)["True"] < least:
             return 0.0, 1.0
     return _round_scale(float(tamed.mean()), float(tamed.std()))

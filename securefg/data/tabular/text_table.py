@@ -198,13 +198,13 @@ def _read_parquet(path: Path, settings: TableSettings) -> TextTable:
         raise DataError(f"{path}: needs `pip install 'securefg[parquet]'`") from error
     try:
         # ParquetFile, not read_table: a path is one file, never a dataset of folders.
-        found = parquet.ParquetFile(path).read().to_pydict()
+        parquet_columns = parquet.ParquetFile(path).read().to_pydict()
     except Exception as error:
         said = " ".join(str(error).split())[:120]
         raise DataError(f"{path}: cannot be read as Parquet: {said}") from error
     columns = {
         str(name): [_read_cell(value, settings) for value in values]
-        for name, values in found.items()
+        for name, values in parquet_columns.items()
     }
     count = len(next(iter(columns.values()), []))
     return TextTable(path, "", "parquet", columns, list(range(1, count + 1)))

@@ -101,16 +101,16 @@ def link_vector(
 
 def _row_entries(rows: list[Values], rule: TransferRule) -> list[float]:
     count = len(rows)
-    found = [float(count > 0), min(math.log1p(count) / math.log1p(rule.most), 1.0)]
+    row_entries = [float(count > 0), min(math.log1p(count) / math.log1p(rule.most), 1.0)]
     columns = [[row[place] for row in rows] for place in range(len(rule.columns))]
     totals = [math.fsum(v for v in column if v is not None) for column in columns]
     for total, (low, high) in zip(totals, rule.amount.values(), strict=False):
         size = (math.log1p(max(total, 0.0)) - low) / (high - low)
-        found.append(min(max(size, 0.0), 1.0) * (count > 0))
+        row_entries.append(min(max(size, 0.0), 1.0) * (count > 0))
     for column, edges in zip(columns[len(rule.amount) :], rule.windows.values(), strict=True):
         for first, last in pairwise(edges):
-            found.append(float(any(v is not None and first <= v < last for v in column)))
-    return found
+            row_entries.append(float(any(v is not None and first <= v < last for v in column)))
+    return row_entries
 
 
 def read_amount(text: str) -> float:

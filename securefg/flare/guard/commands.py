@@ -98,7 +98,7 @@ def strip_server() -> None:
     ServerCommandRegister.add_command = add_command
 
 
-def checked_handler(channel: str, topic: str, handler: Any, told: Told) -> Any:
+def checked_handler(channel: str, topic: str, handler: Any, report_command: Told) -> Any:
     """FLARE's handler, behind what must be checked after its message was decoded."""
     if channel == "admin":
 
@@ -106,10 +106,10 @@ def checked_handler(channel: str, topic: str, handler: Any, told: Told) -> Any:
             command = getattr(request.payload, "topic", None)
             from_job = request.get_header(MessageHeaderKey.TOPIC) == OF_THE_JOB
             if command not in ({OF_THE_JOB} if from_job else SITE_COMMANDS):
-                told(str(command), "refused")
+                report_command(str(command), "refused")
                 return new_cell_message({}, error_reply("not answered here"))
             if not from_job:
-                told(str(command), "taken")
+                report_command(str(command), "taken")
             return handler(request, *args, **kw)
 
         return obey

@@ -21,20 +21,20 @@ def check_modes(kit: Path) -> None:
 
 def mode_problems(kit: Path) -> list[str]:
     """What of a kit others could read or change, or what is not its owner's."""
-    found = [
+    problem_texts = [
         reason for folder in (kit, *_home_elsewhere(kit)) for reason in _folder_problems(folder)
     ]
     secrets = {path for pattern in SECRET for path in kit.rglob(pattern)}
     for path in sorted({*secrets, *_settings_paths(kit)}):
         info = path.lstat()
         if stat.S_ISLNK(info.st_mode):
-            found.append(f"{path}: a link; wanted a file")
+            problem_texts.append(f"{path}: a link; wanted a file")
         elif info.st_uid != os.geteuid():
-            found.append(f"{path}: owned by user {info.st_uid}; wanted {os.geteuid()}")
+            problem_texts.append(f"{path}: owned by user {info.st_uid}; wanted {os.geteuid()}")
         elif _file_mode(path) & (0o077 if path in secrets else 0o022):
             wanted = "0600" if path in secrets else "no write for others"
-            found.append(f"{path}: mode {_file_mode(path):04o}; wanted {wanted}")
-    return found
+            problem_texts.append(f"{path}: mode {_file_mode(path):04o}; wanted {wanted}")
+    return problem_texts
 
 
 def _settings_paths(kit: Path) -> set[Path]:

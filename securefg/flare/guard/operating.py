@@ -54,12 +54,12 @@ class OperatingCommands(CommandModule, CommandUtil):  # type: ignore[misc]
         """Answer with the silence of every site, the run's progress and the jobs that run here."""
         plan = read_plan(self._kit)
         path = self._private_of(plan) / STATUS
-        told = {
+        job_status = {
             "silence": self._pulse.measure_silence(plan["sites"]),
             "progress": read_json(path) if path.exists() else None,
             "jobs": sorted(conn.app_ctx.job_runner.running_jobs),
         }
-        _send_answer(conn, told)
+        _send_answer(conn, job_status)
 
     def stop_run(self, conn: Any, args: list[str]) -> None:
         """Leave the file that the job looks for after every round, with the job's number in it."""

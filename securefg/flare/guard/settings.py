@@ -61,7 +61,7 @@ def settings_of(is_server: bool, name: str, server: str, port: int, root: Path) 
 
     root  where a server keeps its jobs and snapshots; FLARE wants a whole path
     """
-    own = (
+    own_settings = (
         {
             "startup/fed_server.json": _server_settings(server, port),
             "local/resources.json": _server_resources(root),
@@ -77,7 +77,7 @@ def settings_of(is_server: bool, name: str, server: str, port: int, root: Path) 
         "local/comm_config.json": NETWORK,
         "local/log_config.json": _log_settings(),
     }
-    return {path: _json_bytes(content) for path, content in {**own, **shared}.items()}
+    return {path: _json_bytes(content) for path, content in {**own_settings, **shared}.items()}
 
 
 def check_settings(kit: Path) -> None:
@@ -112,15 +112,15 @@ def strange_settings(kit: Path, root: Path | None = None) -> list[str]:
 
 def _expected_settings(kit: Path, root: Path | None) -> dict[str, bytes]:
     is_server = (kit / "startup" / "fed_server.json").exists()
-    found = read_json(kit / "startup" / f"fed_{'server' if is_server else 'client'}.json")
+    stored_settings = read_json(kit / "startup" / f"fed_{'server' if is_server else 'client'}.json")
     plan = read_plan(kit)
     server, sites = str(plan["server"]), plan["sites"]
-    name = server if is_server else str(found["client"]["fqsn"])
+    name = server if is_server else str(stored_settings["client"]["fqsn"])
     if not SERVER_NAME.fullmatch(server) or not all(map(SITE_NAME.fullmatch, sites)):
         raise ValueError(f"the plan names parties {[server, *sites]!r:.200}")
     if name not in (server, *sites):
         raise ValueError(f"{name!r:.60} is no party of the plan")
-    port = int(str(found["servers"][0]["service"]["target"]).rpartition(":")[2])
+    port = int(str(stored_settings["servers"][0]["service"]["target"]).rpartition(":")[2])
     if root is None and is_server:
         storage = read_json(kit / "local" / "resources.json")["snapshot_persistor"]["args"]
         root = Path(storage["storage"]["args"]["root_dir"]).parent

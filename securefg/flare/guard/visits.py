@@ -36,11 +36,11 @@ class Visits:
         """Note a handler that FLARE wanted, and whether a door leads to it."""
         with self._lock:
             self._handlers[f"{channel}/{topic}"] = is_open
-            found = {
+            handlers_by_state = {
                 name: sorted(door for door, one in self._handlers.items() if one is wanted)
                 for name, wanted in (("open", True), ("closed", False))
             }
-            write_json(self._doors, found)
+            write_json(self._doors, handlers_by_state)
 
     def refused(self, arrival: Arrival, reason: str) -> None:
         """Note a message that was refused, and why."""

@@ -114,17 +114,19 @@ class Users(Host):
         assert isinstance(request, Globals)
         rows = self._samples.rows(turn.clients.array())
         start = request.weights.to(self._device)
-        own = self._samples.training_set(rows)
+        training_set = self._samples.training_set(rows)
         vectors = start.expand(len(rows), -1)
         if self._private is not None:
-            trained = self._private_steps(self._private, vectors, own, turn)
+            trained = self._private_steps(self._private, vectors, training_set, turn)
         else:
             steps = self._training.local_epochs
             trained = local_sgd(
                 vectors,
                 self._shapes,
-                own,
-                own.draw_batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+                training_set,
+                training_set.draw_batches(
+                    self._settings.batch_size, steps, self._seed, "batch", turn.round
+                ),
                 self._training.lr,
                 self._training.weight_decay,
             )

@@ -282,12 +282,14 @@ class GflServer(Server):
         among them that train."""
         replies = require_replies(self._cohort.ask(model, Representation), model.number)
         present = torch.from_numpy(replies.clients.array()).to(self._info.device)
-        told = self._send_sums(replies.each("hidden"), present, replies.clients)
+        informed_clients = self._send_sums(replies.each("hidden"), present, replies.clients)
         if self._settings.jacobian == "none":
-            return told, None
-        rows = torch.from_numpy(np.intersect1d(told.array(), self._trainers))
+            return informed_clients, None
+        rows = torch.from_numpy(np.intersect1d(informed_clients.array(), self._trainers))
         rows = rows.to(self._info.device)
-        return told, self.summed_values(replies.each("jacobian"), rows, present)  # line 13
+        return informed_clients, self.summed_values(
+            replies.each("jacobian"), rows, present
+        )  # line 13
 
     def _pass_on(self, number: int) -> Clients:
         """Return the same sums, formed under masks and opened by their recipients alone."""

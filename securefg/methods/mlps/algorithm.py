@@ -58,13 +58,15 @@ class Users(Host):
         """Train every perceptron for a round on its own samples."""
         assert isinstance(request, Go)
         rows = self._samples.rows(turn.clients.array())
-        own = self._samples.training_set(rows)
+        training_set = self._samples.training_set(rows)
         steps = self._training.local_epochs
         self._weights[rows] = local_sgd(
             self._weights[rows],
             self._shapes,
-            own,
-            own.draw_batches(self._settings.batch_size, steps, self._seed, "batch", turn.round),
+            training_set,
+            training_set.draw_batches(
+                self._settings.batch_size, steps, self._seed, "batch", turn.round
+            ),
             self._training.lr,
             self._training.weight_decay,
         )

@@ -226,20 +226,22 @@ class ClientRows:
         self._settings, self._start, self._dim = settings, start, start.shape[1]
         self._degrees = degrees.clamp_max(DEGREE_CAP).to(start.dtype) / DEGREE_CAP
 
-    def received(self, request: Message, own: Tensor) -> Tensor | None:
+    def received(self, request: Message, own_rows: Tensor) -> Tensor | None:
         """Return the others' view of the client's rows, in its own space, if one came."""
         if isinstance(request, Aligned):
             if request.rows is None or request.known is None or not bool(request.known[0]):
                 return None
-            return request.rows[0].to(own)
+            return request.rows[0].to(own_rows)
         assert isinstance(request, Mean)
         if request.mean is None or request.known is None:
             return None
-        mean = request.mean.to(own)
-        back = find_rotation(own[:, : self._dim], mean[:, : self._dim]).T
-        return torch.where(request.known.to(own.device)[:, None], rotate_rows(mean, back), own)
+        mean = request.mean.to(own_rows)
+        back = find_rotation(own_rows[:, : self._dim], mean[:, : self._dim]).T
+        return torch.where(
+            request.known.to(own_rows.device)[:, None], rotate_rows(mean, back), own_rows
+        )
 
-    def reply(self, request: Message, own: Tensor) -> Message:
+    def reply(self, request: Message, own_rows: Tensor) -> Message:
         """Return the rows that a request asks for, rotated where the mean is common."""
         assert isinstance(request, Aligned | Mean)
         if not request.upload:
@@ -247,9 +249,11 @@ class ClientRows:
         weighted = self._settings.aggregation == "degree"
         weights = self._degrees[:, None] if weighted else None
         if isinstance(request, Aligned):
-            return Rows(rows=own[None], weights=None if weights is None else weights[None])
-        target = self._start if request.mean is None else request.mean.to(own)
-        turned = rotate_rows(own, find_rotation(own[:, : self._dim], target[:, : self._dim]))
+            return Rows(rows=own_rows[None], weights=None if weights is None else weights[None])
+        target = self._start if request.mean is None else request.mean.to(own_rows)
+        turned = rotate_rows(
+            own_rows, find_rotation(own_rows[:, : self._dim], target[:, : self._dim])
+        )
         if weights is None:
             return RotatedRows(rows=turned[None], weights=None)
         return RotatedRows(rows=(weights * turned)[None], weights=weights[None])

@@ -264,12 +264,12 @@ class Client(Host):
             logits = predict_best(self._graph, apply_head(release, rows))
             graph = self._graph
             return [score_locally(self._shard.client, logits, graph.labels, graph.split)]
-        own = moments_of(self._graph, rows)
+        own_moments = moments_of(self._graph, rows)
         common = unpack_moments(release.products, rows.shape[1])
         constant = CONSTANT / feature_length()
         clear = is_clear(common, constant, release.noise)
         solved = (
-            solve_head(common.plus(own, weight), constant, release.noise, clear)
+            solve_head(common.plus(own_moments, weight), constant, release.noise, clear)
             for weight in OWN_WEIGHTS
         )
         return [best_of(self._shard, [rows @ weights + offsets for weights, offsets in solved])]

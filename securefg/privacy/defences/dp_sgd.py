@@ -293,9 +293,9 @@ def refuse_where_gradients_are_not_the_samples(
         watched.zero_grad()
         logits = watched(rows.detach().clone().requires_grad_(), *inputs[1:])
         torch.autograd.backward(cross_entropy(logits, labels, reduction="sum"))
-        found = _grad_samples(module, len(rows))[0]
+        sample_gradients = _grad_samples(module, len(rows))[0]
     except (RuntimeError, ValueError, IndexError):
-        found = rows.new_zeros(0)
+        sample_gradients = rows.new_zeros(0)
     finally:
         watched.remove_hooks()
         _forget_gradients(module)
@@ -305,8 +305,8 @@ def refuse_where_gradients_are_not_the_samples(
         alone = torch.autograd.grad(loss, own, allow_unused=True, materialize_grads=True)
         wanted = torch.cat([part.flatten() for part in alone])
         slack = 1e-3 * float(wanted.abs().max()) + 1e-6
-        if found.shape != (len(rows), len(wanted)) or not torch.allclose(
-            found[i], wanted, rtol=1e-3, atol=slack
+        if sample_gradients.shape != (len(rows), len(wanted)) or not torch.allclose(
+            sample_gradients[i], wanted, rtol=1e-3, atol=slack
         ):
             raise ConfigError(
                 f"{model}: DP-SGD is refused: with {len(rows)} samples, what Opacus takes for a "

@@ -68,7 +68,7 @@ def make_member_keys(
     suite: Suite,
 ) -> tuple[MemberKey, ...]:
     """Return every member's signed key; a member without a file gets a new secret."""
-    found = []
+    member_keys = []
     for member in committee.members:
         path = secret_file(folder, member)
         if not path.exists():
@@ -76,8 +76,8 @@ def make_member_keys(
         pair = FreshPair(read_secret(path), suite)
         about = key_statement(config_hash.encode(), member, pair.public)
         signature = identities[member].sign("committee key", *about)
-        found.append(MemberKey(member, pair.public, signature))
-    return tuple(found)
+        member_keys.append(MemberKey(member, pair.public, signature))
+    return tuple(member_keys)
 
 
 def secret_file(folder: Path, member: int) -> Path:

@@ -84,34 +84,40 @@ class Committee:
 
 def seat_committee(settings: SecureAggregationSettings, identities: Sequence[bytes]) -> Committee:
     """Return the committee that every client computes by itself; the server has no say in it."""
-    population, own = len(identities), settings.committee
-    if own.members is not None:
-        return _named_committee(own.members, own.absent, own.colluding, population)
+    population, seat_rules = len(identities), settings.committee
+    if seat_rules.members is not None:
+        return _named_committee(
+            seat_rules.members, seat_rules.absent, seat_rules.colluding, population
+        )
     size = committee_size(settings, population)
-    return Committee(_draw_members(tuple(identities), size), own.absent)
+    return Committee(_draw_members(tuple(identities), size), seat_rules.absent)
 
 
 def check_seats(settings: SecureAggregationSettings, population: int) -> None:
     """Raise unless a committee can be seated among so many clients."""
-    own = settings.committee
-    if own.members is None:
+    seat_rules = settings.committee
+    if seat_rules.members is None:
         committee_size(settings, population)
     else:
-        _named_committee(own.members, own.absent, own.colluding, population)
+        _named_committee(seat_rules.members, seat_rules.absent, seat_rules.colluding, population)
 
 
 def committee_size(settings: SecureAggregationSettings, population: int) -> int:
     """Return how many members a drawn committee has. Raise where there are too few clients."""
-    own, marked = settings.committee, colluders_in(population, population, settings.corrupt)
-    for groups in range(own.colluding + 1, MOST_GROUPS + 1):
-        size = groups * (own.absent + 1)
-        if size <= population and failure_bound(population, marked, groups, own.absent) <= RARE:
+    seat_rules, marked = settings.committee, colluders_in(population, population, settings.corrupt)
+    for groups in range(seat_rules.colluding + 1, MOST_GROUPS + 1):
+        size = groups * (seat_rules.absent + 1)
+        if (
+            size <= population
+            and failure_bound(population, marked, groups, seat_rules.absent) <= RARE
+        ):
             return size
         if size > population:
             break
     raise ConfigError(
         f"{KEY}: found {population} clients of which {marked} may collude; expected more clients, "
-        f"fewer absent members than {own.absent}, fewer colluders (corrupt), or named members"
+        f"fewer absent members than {seat_rules.absent}, fewer colluders (corrupt), or "
+        "named members"
     )
 
 

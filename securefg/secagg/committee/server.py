@@ -144,13 +144,13 @@ class CommitteeAggregator:
         }
         if self._settings.keys == "hybrid":
             wanted["ciphertexts"] = (n, k, CIPHERTEXT_BYTES)
-        found = {name: tuple(rows.shape) for name, rows in replies.enclosed.items()}
+        found_shapes = {name: tuple(rows.shape) for name, rows in replies.enclosed.items()}
         if n and (
-            found != wanted or any(r.dtype != torch.uint8 for r in replies.enclosed.values())
+            found_shapes != wanted or any(r.dtype != torch.uint8 for r in replies.enclosed.values())
         ):
             raise RoundAborted(
-                f"secure aggregation: found {found} beside masked replies; expected {wanted}; "
-                "nothing was unmasked"
+                f"secure aggregation: found {found_shapes} beside masked replies; expected {wanted}"
+                "; nothing was unmasked"
             )
         return replies
 
@@ -186,15 +186,15 @@ class CommitteeAggregator:
     ) -> set[int]:
         """Return the clients that signed what they enclosed; blame the others."""
         session, digests = about
-        found = set()
+        signed_members = set()
         for n, digest, signature in zip(numbers, digests, to_bytes(shown.signatures), strict=True):
             statement = upload_statement(session, n, digest)
             try:
                 verify(self._identities[n], signature, "committee upload", *statement)
-                found.add(n)
+                signed_members.add(n)
             except BadSignature:
                 self._blame_client(n, "sent a bad signature on its sealed seeds")
-        return found
+        return signed_members
 
     def _name_liars(self, complaints: set[Complaint]) -> set[int]:
         """Blame members and clients at odds with more parties than can collude. Return clients."""
@@ -239,37 +239,39 @@ class CommitteeAggregator:
         opened = self._ask_members(request, OpenedMasks, signers)
         ring = Ring(context.modulus_bits)
         rows = to_ring(opened.message.total, ring)
-        found: dict[int, RingArray] = {}
+        mask_sums: dict[int, RingArray] = {}
         for member, row in zip(opened.clients.numbers(), rows, strict=True):
             group = self._committee.group_of(member)
-            if not np.array_equal(found.setdefault(group, row), row):
+            if not np.array_equal(mask_sums.setdefault(group, row), row):
                 self._refuse_group(group, opened.clients.numbers())
-        self._require_count(len(found), self._committee.num_groups, "groups of members answered")
+        self._require_count(
+            len(mask_sums), self._committee.num_groups, "groups of members answered"
+        )
         total: RingArray = np.zeros(context.length, ring.dtype)
-        for row in found.values():
+        for row in mask_sums.values():
             total += row
         return total
 
     def _refuse_group(self, group: int, answered: list[int]) -> NoReturn:
         """End the round: one of a group's members lies, and nothing shows which one."""
-        own = [m for m in answered if self._committee.group_of(m) == group]
-        for member in own:
+        group_members = [m for m in answered if self._committee.group_of(m) == group]
+        for member in group_members:
             self._suspect(member, "disagrees with its group on the sum of masks")
         raise RoundAborted(
-            f"secure aggregation: the members {own} of group {group} disagree on the sum of "
-            "masks, so one of them lies; the sum is not used"
+            f"secure aggregation: the members {group_members} of group {group} disagree on the sum "
+            "of masks, so one of them lies; the sum is not used"
         )
 
     def _ask_members(self, request: Message, reply: type[Any], members: list[int]) -> Any:
         trusted = [m for m in members if m not in self.blamed]
         personal = [n for n, d in request.declarations.items() if d.scope == "personal"]
         places = [sorted(self._committee.members).index(m) for m in trusted]
-        own = {
+        member_fields = {
             name: getattr(request, name)[places]
             for name in personal
             if getattr(request, name) is not None
         }
-        asked = type(request)(**{**request.values(), **own})
+        asked = type(request)(**{**request.values(), **member_fields})
         try:
             replies = self._exchange(asked, reply, Clients.of(trusted))
         except AskedBefore as refusal:

@@ -36,10 +36,10 @@ def test_attacks_are_run_by_functions_of_their_names() -> None:
 
 def test_get_attack_module_with_two_attacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = ModuleType("outside.attacks")
-    one, other = list(load_shipped_attacks().values())[:2]
-    outside.ATTACKS = (one, other)  # type: ignore[attr-defined]
+    first_attack, other = list(load_shipped_attacks().values())[:2]
+    outside.ATTACKS = (first_attack, other)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "outside.attacks", outside)
     with pytest.raises(ConfigError, match="found 2 attacks; expected one"):
         get_attack("outside.attacks")
-    outside.ATTACKS = (one,)  # type: ignore[attr-defined]
-    assert get_attack("outside.attacks") is one
+    outside.ATTACKS = (first_attack,)  # type: ignore[attr-defined]
+    assert get_attack("outside.attacks") is first_attack

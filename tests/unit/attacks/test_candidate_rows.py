@@ -75,11 +75,11 @@ def played(root: Path, method: str, epsilon: float | None) -> Finding:
 
 @pytest.mark.parametrize("method", ["gfl_appnp", "nfedgnn"])
 def test_ranks_fall_with_noise_and_never_below_the_prior(tmp_path: Path, method: str) -> None:
-    found = [played(tmp_path / str(e), method, e) for e in (None, 300.0, 20.0, 0.5)]
-    gains = [f.gain for f in found if f.gain is not None]
-    assert found[0].details["first"] > 0.9
+    findings_by_noise = [played(tmp_path / str(e), method, e) for e in (None, 300.0, 20.0, 0.5)]
+    gains = [f.gain for f in findings_by_noise if f.gain is not None]
+    assert findings_by_noise[0].details["first"] > 0.9
     values = [gain.value for gain in gains]
     assert values == sorted(values, reverse=True)
     assert gains[1].low > 0
     assert gains[3].low < 0 < gains[3].value + 2 * (gains[3].high - gains[3].value)
-    assert all(f.null_at_chance for f in found)
+    assert all(f.null_at_chance for f in findings_by_noise)

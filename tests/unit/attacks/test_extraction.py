@@ -80,17 +80,17 @@ def test_a_party_that_may_not_ask_makes_no_copy(truth: Truth) -> None:
 def test_ridge_copy_equals_plain_regression(count: int) -> None:
     rng = RNG(3)
     rows, wanted = rng.normal(size=(count, 12)), rng.normal(size=(5, 12))
-    said = rows @ rng.normal(size=(12, 3)) + 2 * rng.normal(size=(count, 3))
-    guess, foreseen = ridge_copy(rows, said, wanted)
-    centred, level = rows - rows.mean(0), said.mean(0)
+    answers = rows @ rng.normal(size=(12, 3)) + 2 * rng.normal(size=(count, 3))
+    guess, foreseen = ridge_copy(rows, answers, wanted)
+    centred, level = rows - rows.mean(0), answers.mean(0)
     tried = []
     for ridge in COPY_RIDGES:
         gram = centred @ centred.T
         inverse = np.linalg.inv(gram + ridge * np.trace(gram) / count * np.eye(count))
-        weights = inverse @ (said - level)
-        left_out = -weights / np.diag(inverse)[:, None] + said
+        weights = inverse @ (answers - level)
+        left_out = -weights / np.diag(inverse)[:, None] + answers
         plain = (wanted - rows.mean(0)) @ centred.T @ weights + level
-        tried.append((float(np.square(left_out - said).mean()), plain, left_out.argmax(1)))
+        tried.append((float(np.square(left_out - answers).mean()), plain, left_out.argmax(1)))
     _, plain, left_out_class = min(tried, key=lambda one: one[0])
     assert np.allclose(guess, plain, atol=1e-6)
     assert np.array_equal(foreseen, left_out_class)

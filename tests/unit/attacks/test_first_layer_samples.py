@@ -31,11 +31,11 @@ def test_a_dense_sample_is_found_with_its_sign_without_a_bias(seed: int) -> None
     rng = np.random.default_rng(seed)
     sample = rng.standard_normal(8)
     start, change = moved(rng, sample)
-    (found,) = samples_of_change(change, np.zeros(0), 1, start)
-    assert found @ sample / np.linalg.norm(sample) == pytest.approx(1)
+    (sample_guess,) = samples_of_change(change, np.zeros(0), 1, start)
+    assert sample_guess @ sample / np.linalg.norm(sample) == pytest.approx(1)
     rounded = change + 1e-5 * np.abs(change).max() * rng.standard_normal(change.shape)
-    (found,) = samples_of_change(rounded, np.zeros(0), 1, start)
-    assert found @ sample / np.linalg.norm(sample) > 0.999
+    (sample_guess,) = samples_of_change(rounded, np.zeros(0), 1, start)
+    assert sample_guess @ sample / np.linalg.norm(sample) > 0.999
 
 
 def test_where_a_change_spans_everything_nothing_is_enumerated() -> None:

@@ -40,11 +40,11 @@ def test_links_that_others_hold_show_in_the_answers(truth: Truth, game: LinkGame
 
 
 def test_targets_are_edges_that_the_client_does_not_hold(truth: Truth, game: LinkGame) -> None:
-    own = set(truth.experiment.shards[0].node_ids.tolist())
+    own_nodes = set(truth.experiment.shards[0].node_ids.tolist())
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
     for (mine, other), so in zip(game.question.ids.tolist(), game.truth, strict=True):
-        assert mine in own
-        assert other not in own
+        assert mine in own_nodes
+        assert other not in own_nodes
         assert ((mine, other) in edges) == bool(so)
 
 

@@ -50,11 +50,11 @@ def noised(noise: Noise) -> Paths:
     return Paths([r + noise.sd * RNG.standard_normal(r.shape) for r in rows], CLEAN.moves)
 
 
-def guess(found: Paths, noise: Noise) -> np.ndarray:
+def guess(path_view: Paths, noise: Noise) -> np.ndarray:
     rows = ROWS.astype(np.float64)
     spread = START.T @ covariance_times(rows - rows.mean(0), START, 1.0)
     mean = np.tile(rows.mean(0) @ START, (USERS, 1))
-    return likeliest_latents(found, noise, mean, spread, rows.sum(1))
+    return likeliest_latents(path_view, noise, mean, spread, rows.sum(1))
 
 
 def error(found: np.ndarray) -> float:
@@ -87,11 +87,14 @@ def test_hardly_any_noise_gives_the_latent_itself() -> None:
 
 def test_users_whose_rounds_do_not_fit_are_told_by_the_first_alone() -> None:
     noise = Noise(0.005, 100.0)
-    found = noised(noise)
-    strange = [found.moves[0], *(10 * RNG.standard_normal(m.shape) for m in found.moves[1:])]
-    alone = guess(Paths(found.uploads[:1], found.moves[:1]), noise)
+    path_view = noised(noise)
+    strange = [
+        path_view.moves[0],
+        *(10 * RNG.standard_normal(m.shape) for m in path_view.moves[1:]),
+    ]
+    alone = guess(Paths(path_view.uploads[:1], path_view.moves[:1]), noise)
     moved = ROWS.sum(1) > 1  # who has no word does not move, whatever the path
-    assert np.array_equal(guess(Paths(found.uploads, strange), noise)[moved], alone[moved])
+    assert np.array_equal(guess(Paths(path_view.uploads, strange), noise)[moved], alone[moved])
 
 
 def test_without_evidence_words_keep_the_order_of_the_prior() -> None:

@@ -110,11 +110,11 @@ def reached(seen: View, targets: Membership = TARGETS) -> float:
 def test_gradients_are_those_of_automatic_differentiation() -> None:
     vector = SHAPE.initial(torch.Generator().manual_seed(3))
     known = Known(torch.from_numpy(FEATURE_ROWS), torch.from_numpy(EDGES))
-    found = node_gradients(
+    gradient_rows = node_gradients(
         LAYOUT, vector, Around.of_targets(LAYOUT, known, IDS[:5]), torch.from_numpy(LABELS)[IDS[:5]]
     )
     features = feature_matrix(torch.from_numpy(FEATURE_ROWS))
-    for row, node in zip(found, IDS[:5].tolist(), strict=True):
+    for row, node in zip(gradient_rows, IDS[:5].tolist(), strict=True):
         weights = [w.clone().requires_grad_() for w in SHAPE.split(vector)]
         logits = run_gcn(weights, ADJACENCY, features)[1]
         loss = cross_entropy(logits[node], torch.tensor(LABELS[node]))

@@ -44,11 +44,11 @@ def reached(truth: Truth, attack: str, adversary: Adversary) -> float:
     game = make_game(MemberSamples, truth, adversary, RNG(0))
     assert isinstance(game, BinaryGame)
     view = truth.view(adversary)
-    found = get_attack(attack)
-    reason = found.applies_to(view)
+    loaded_attack = get_attack(attack)
+    reason = loaded_attack.applies_to(view)
     if reason is not None:
         raise CannotAttack(reason)
-    guess = found.run(view, game.question, RNG(0))
+    guess = loaded_attack.run(view, game.question, RNG(0))
     assert game.null(guess, RNG(0))[1]
     return game.measure(guess).value
 

@@ -101,13 +101,13 @@ def test_shadows_make_unlike_nodes_comparable() -> None:
 def test_the_online_ratio_is_one_of_normal_densities() -> None:
     view, targets, _ = _world()
     theirs = standardise_confidences(scaled_confidence(targets.shadows.logits, targets.labels))
-    own = standardise_confidences(scaled_confidence(view.answers.numpy(), targets.labels))
+    own_scores = standardise_confidences(scaled_confidence(view.answers.numpy(), targets.labels))
     member, parts = targets.shadows.member, []
     for chosen in (member, ~member):
         means = np.array([theirs[chosen[:, i], i].mean() for i in range(NODES)])
         pooled = np.sum([((theirs[chosen[:, i], i] - means[i]) ** 2).sum() for i in range(NODES)])
         parts.append(norm(means, np.sqrt(pooled / (chosen.sum() - NODES))))
-    wanted = parts[0].logpdf(own) - parts[1].logpdf(own)
+    wanted = parts[0].logpdf(own_scores) - parts[1].logpdf(own_scores)
     np.testing.assert_allclose(_run(MEMBERSHIP_LIRA, view, targets), wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -159,12 +159,12 @@ def test_another_class_column_is_caught() -> None:
 
 def test_the_offline_form_of_rmia_reads_no_model_that_trained_on_the_target() -> None:
     rng = np.random.default_rng(0)
-    own, theirs, member = rng.random(30), rng.random((8, 30)), rng.random((8, 30)) < 0.5
+    target_scores, theirs, member = rng.random(30), rng.random((8, 30)), rng.random((8, 30)) < 0.5
     member[0] = False
     other = np.where(member, rng.random((8, 30)), theirs)
-    first = share_of_peers(own, theirs, member)
-    np.testing.assert_array_equal(first, share_of_peers(own, other, member))
-    assert not np.array_equal(first, share_of_peers(own, theirs[::-1], member))
+    first = share_of_peers(target_scores, theirs, member)
+    np.testing.assert_array_equal(first, share_of_peers(target_scores, other, member))
+    assert not np.array_equal(first, share_of_peers(target_scores, theirs[::-1], member))
 
 
 def test_lira_is_offline_where_no_shadow_trained_on_the_targets() -> None:
@@ -188,14 +188,16 @@ def test_what_an_attack_needs_is_asked_for() -> None:
 
 def test_a_null_model_is_at_chance_over_50_seeds() -> None:
     """The target model trained on none of the targets: scores know nothing of the truth."""
-    rng, found = np.random.default_rng(1), {attack.name: [] for attack in ATTACKS}
+    rng, areas_by_attack = np.random.default_rng(1), {attack.name: [] for attack in ATTACKS}
     for seed in range(50):
         view, targets, _ = _world(seed, shadows=8)
         drawn = rng.permutation(np.arange(NODES) % 2)
         for attack in ATTACKS:
-            found[attack.name].append(area_under_curve(drawn, _run(attack, view, targets)))
+            areas_by_attack[attack.name].append(
+                area_under_curve(drawn, _run(attack, view, targets))
+            )
     sd = np.sqrt((NODES + 1) / (12 * (NODES / 2) ** 2))
-    for values in found.values():
+    for values in areas_by_attack.values():
         assert abs(np.mean(values) - 0.5) < 3 * sd / np.sqrt(50)
         assert np.mean(np.abs(np.array(values) - 0.5) < 2 * sd) >= 0.88
 

@@ -99,11 +99,11 @@ def test_who_knows_all_else_sees_every_edge_in_the_answers(truth: Truth, who: Ad
 def test_half_of_the_pairs_are_edges_and_none_is_the_adversarys(truth: Truth) -> None:
     game = game_of(KnownEdges, truth, ME)
     edges = {tuple(edge) for edge in truth.graph.edge_index.T.tolist()}
-    own = truth.experiment.shards[0].node_ids.numpy()
+    own_nodes = truth.experiment.shards[0].node_ids.numpy()
     assert game.truth.mean() == 0.5
     for pair, so in zip(game.question.ids, game.truth, strict=True):
         assert (tuple(pair.tolist()) in edges) == bool(so)
-        assert not np.isin(pair, own).all()
+        assert not np.isin(pair, own_nodes).all()
 
 
 def test_answers_that_use_no_neighbours_tell_of_no_edge(tmp_path: Path) -> None:

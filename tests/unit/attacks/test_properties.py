@@ -128,13 +128,13 @@ def test_a_number_that_answers_hold_is_inferred_from_them(truth: Truth, who: str
 
 
 def test_a_client_is_asked_about_others_alone(truth: Truth) -> None:
-    own = truth.experiment.shards[0].node_ids.numpy()
+    own_nodes = truth.experiment.shards[0].node_ids.numpy()
     game = played(truth, SensitiveColumn, "client:0")
-    assert not np.isin(game.question.ids, own).any()
-    assert np.isin(game.question.known_ids, own).all()
+    assert not np.isin(game.question.ids, own_nodes).any()
+    assert np.isin(game.question.known_ids, own_nodes).all()
     labels = make_game(OthersLabels, truth, Adversary.parse("client:0"), np.random.default_rng(0))
     assert isinstance(labels, LabelGame)
-    assert not np.isin(labels.question.ids, own).any()
+    assert not np.isin(labels.question.ids, own_nodes).any()
     assert (labels.truth == truth.graph.labels.numpy()[labels.question.ids]).all()
 
 

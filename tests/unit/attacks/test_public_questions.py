@@ -105,11 +105,11 @@ def test_shared_elsewhere_targets_share_no_node_with_the_colluder(walks: Truth) 
     game, _ = play(walks, "shared_elsewhere")
     shards, edges = walks.experiment.shards, walks.graph.edge_index.numpy()
     public = walks.experiment.partition.public.sort().values.numpy()
-    for (first, second), so in list(zip(game.question.ids, game.truth, strict=True))[:80]:
+    for (first, second), is_member in list(zip(game.question.ids, game.truth, strict=True))[:80]:
         around = [set(edges[0][edges[1] == public[i]]) - set(public) for i in (first, second)]
         both = around[0] & around[1]
         assert not both & set(shards[0].node_ids.tolist())
-        assert bool(both) == bool(so)
+        assert bool(both) == bool(is_member)
 
 
 def test_masks_leave_links_and_shared_neighbours_in_the_mean(masked: Truth) -> None:

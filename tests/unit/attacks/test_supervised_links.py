@@ -48,13 +48,13 @@ def taught(
 
 def test_what_links_look_like_is_learnt_where_no_likeness_tells() -> None:
     rows, pairs, links = rings(0)
-    others, asked, so = rings(1)
-    prior = RNG(2).normal(size=len(so))
+    others, asked, is_link = rings(1)
+    prior = RNG(2).normal(size=len(is_link))
     shadow, wanted = describe_pairs(rows, pairs), describe_pairs(others, asked)
     near = -np.linalg.norm(rows[pairs[:, 0]] - rows[pairs[:, 1]], axis=1)
     guess = learn_scores(taught(links, pairs, asked, prior), shadow, wanted, [near])
     assert link_auc(links, near) < 0.6
-    assert link_auc(so, guess) > 0.9
+    assert link_auc(is_link, guess) > 0.9
 
 
 def test_a_shadow_graph_that_teaches_nothing_leaves_the_prior() -> None:

@@ -26,7 +26,7 @@ def figure(value: float, spread: float = 0.02) -> Interval:
 def leak(attack: str = "links", cell: str = "LINK-SERVER", **more: Any) -> Finding:
     """A finding from .5 to `value`, LEAK unless told otherwise."""
     value, prior = more.pop("value", 0.97), more.pop("prior", 0.5)
-    told = {
+    finding_fields = {
         "adversary": cell.rpartition("-")[2].lower(),
         "attack": attack,
         "method": "fedgl",
@@ -43,7 +43,7 @@ def leak(attack: str = "links", cell: str = "LINK-SERVER", **more: Any) -> Findi
         "stopped_by": "masks; noise on the rows",
         **more,
     }
-    return Finding.model_validate(told)
+    return Finding.model_validate(finding_fields)
 
 
 def unmet(attack: str, cell: str, kind: str = "does_not_apply") -> Finding:

@@ -31,12 +31,12 @@ def accepted(*findings: Finding, **changes: object) -> Answer:
 
 
 def test_accepted_leak_is_visible_and_is_not_new() -> None:
-    found = accepted(leak(value=0.8))
-    assert found.outcome is Outcome.NOT_PRIVATE
-    assert found.cells[0].acceptance is not None
-    assert new_lines(found) == []
-    assert "accepted by Jane Doe" in as_markdown(found)
-    assert '"suppressions"' in as_sarif(found)
+    accepted_answer = accepted(leak(value=0.8))
+    assert accepted_answer.outcome is Outcome.NOT_PRIVATE
+    assert accepted_answer.cells[0].acceptance is not None
+    assert new_lines(accepted_answer) == []
+    assert "accepted by Jane Doe" in as_markdown(accepted_answer)
+    assert '"suppressions"' in as_sarif(accepted_answer)
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ FLOORS = {
 @pytest.mark.parametrize("name", FLOORS)
 def test_outcome_is_never_milder_than_a_finding(name: str) -> None:
     finding, outcome = FLOORS[name]
-    found = answer(leak("quiet", "MEMBER-CLIENT", **SILENT), finding)
-    assert found.outcome is outcome
-    assert found.sentence
+    given_answer = answer(leak("quiet", "MEMBER-CLIENT", **SILENT), finding)
+    assert given_answer.outcome is outcome
+    assert given_answer.sentence
     if outcome in (Outcome.BROKEN_PROMISE, Outcome.NOT_PRIVATE):
-        assert new_lines(found)
-        assert "leak" in {line.kind for line in told_lines(found)}
+        assert new_lines(given_answer)
+        assert "leak" in {line.kind for line in told_lines(given_answer)}
 
 
 def test_place_that_nobody_took_holds_no_outcome_back() -> None:
@@ -87,32 +87,32 @@ def test_place_that_nobody_took_holds_no_outcome_back() -> None:
 
 def test_small_leak_is_not_told_as_too_little_to_matter() -> None:
     small = leak("slight", prior=0.04, value=0.1)
-    found = answer(small)
-    (line,) = told_lines(found)
-    assert (found.cells[0].level, line.kind) == (Level.TRACE, "leak")
+    given_answer = answer(small)
+    (line,) = told_lines(given_answer)
+    assert (given_answer.cells[0].level, line.kind) == (Level.TRACE, "leak")
     assert "enough to count as a leak" in line.text
     assert "too little" not in line.text
-    assert new_lines(found) == ["SFG-LINK-SERVER"]
-    assert found.sentence == "1 cell leaks little, and enough to count as a leak."
+    assert new_lines(given_answer) == ["SFG-LINK-SERVER"]
+    assert given_answer.sentence == "1 cell leaks little, and enough to count as a leak."
 
 
 def test_unsure_cell_counts_as_not_known() -> None:
-    found = answer(leak("small", **TRACE), leak("weak", **WEAK))
-    assert [line.kind for line in told_lines(found)] == ["unknown"]
-    assert new_lines(found) == ["SFG-LINK-SERVER"]
-    assert 'errors="1"' in as_junit(found)
-    assert found.unknown == "Not known: 1 cell of the table."
-    assert "1 cell with a ?" in screen(found)
+    given_answer = answer(leak("small", **TRACE), leak("weak", **WEAK))
+    assert [line.kind for line in told_lines(given_answer)] == ["unknown"]
+    assert new_lines(given_answer) == ["SFG-LINK-SERVER"]
+    assert 'errors="1"' in as_junit(given_answer)
+    assert given_answer.unknown == "Not known: 1 cell of the table."
+    assert "1 cell with a ?" in screen(given_answer)
 
 
 def test_headline_keeps_the_condition_of_a_leak() -> None:
     bound = "that two are connected, if all else is known"
-    found = answer(
+    given_answer = answer(
         leak("free", "LINK-CLIENT"),
         leak("bound", "LINK-OUTSIDER", exposes=bound),
         leak("labels", "LABEL-OUTSIDER"),
     )
-    clauses = found.sentence.split("; ")
+    clauses = given_answer.sentence.split("; ")
     assert clauses[0] == "Another client learns who is connected to whom"
     assert "if" not in clauses[1]
     assert clauses[2] == (

@@ -56,19 +56,21 @@ def test_level_of_a_leak_without_prior_is_exact() -> None:
 
 
 def test_four_kinds_of_not_knowing_stay_apart() -> None:
-    found = answer(
+    given_answer = answer(
         leak("weak", "LABEL-SERVER", **WEAK),
         unmet("later", "LABEL-CLIENT", "not_asked"),
         unmet("blind", "LABEL-OUTSIDER"),
         leak("links", "LINK-SERVER"),
         told("unread_field", "fedgl.Update.num_nodes"),
     )
-    assert cell(found, "LABEL-SERVER").level is Level.NOT_KNOWN
-    assert cell(found, "LABEL-SERVER").lack == "may gain +0.12 (100 targets)"
-    assert cell(found, "LABEL-CLIENT").level is Level.NOT_TRIED
-    assert cell(found, "LABEL-OUTSIDER").level is Level.NO_VIEW
-    assert cell(found, "LINK-OUTSIDER").level is Level.NO_ATTACK
-    assert [gap.name for gap in found.gaps if gap.kind == "unread"] == ["fedgl.Update.num_nodes"]
+    assert cell(given_answer, "LABEL-SERVER").level is Level.NOT_KNOWN
+    assert cell(given_answer, "LABEL-SERVER").lack == "may gain +0.12 (100 targets)"
+    assert cell(given_answer, "LABEL-CLIENT").level is Level.NOT_TRIED
+    assert cell(given_answer, "LABEL-OUTSIDER").level is Level.NO_VIEW
+    assert cell(given_answer, "LINK-OUTSIDER").level is Level.NO_ATTACK
+    assert [gap.name for gap in given_answer.gaps if gap.kind == "unread"] == [
+        "fedgl.Update.num_nodes"
+    ]
 
 
 def test_cell_with_a_weak_attack_beside_silence_is_not_known() -> None:

@@ -176,14 +176,14 @@ def test_judge_exposed_few_are_no_silence_and_no_trace() -> None:
 
 
 def test_no_attack_earns_the_verdict_that_is_for_promises() -> None:
-    found = {
+    verdicts_reached = {
         judge_gain(evidence(gain, null=null, control=control, own=own))[0]
         for gain in (GAIN, NOTHING, WIDE)
         for null in (True, False)
         for control in (WORKS, WEAK, UNSURE, None)
         for own in (True, False)
     }
-    assert found == {LEAK, SILENT, UNKNOWN}
+    assert verdicts_reached == {LEAK, SILENT, UNKNOWN}
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,11 @@ def test_a_guess_that_is_the_same_for_all_is_no_silence(game: Game) -> None:
 def test_as_much_as_without_the_defence_could_hide() -> None:
     """An attack that gains 0.02 at best says nothing by an interval that reaches 0.04."""
     little = interval(0.02, 0.01, 0.03)
-    found = replace(evidence(NOTHING, control=little), floor=0.0)
-    verdict, because = judge_gain(found)
+    gain_evidence = replace(evidence(NOTHING, control=little), floor=0.0)
+    verdict, because = judge_gain(gain_evidence)
     assert verdict is UNKNOWN
     assert "as much as without the defence" in because
-    assert judge_gain(replace(found, gain=interval(0.0, -0.019, 0.019)))[0] is SILENT
+    assert judge_gain(replace(gain_evidence, gain=interval(0.0, -0.019, 0.019)))[0] is SILENT
 
 
 def test_silence_says_what_gain_it_is_about() -> None:

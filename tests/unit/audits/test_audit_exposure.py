@@ -74,14 +74,22 @@ def test_small_neighbourhoods_are_withheld() -> None:
 
 def test_gfl_tells_what_coalitions_solve_for(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "gfl_appnp", "steps": 1, "hidden": 8})
-    found = [f for f in list_checks(truth, 1000, 0)["exposure"]() if f.attack == "linear_exposure"]
-    told = {f.metric.removeprefix("share of the others' ").partition(" that ")[0] for f in found}
-    assert told == {"node rows", "jacobian"}
-    half = by_adversary(found, "any 20 of 40 clients")
+    exposure_findings = [
+        f for f in list_checks(truth, 1000, 0)["exposure"]() if f.attack == "linear_exposure"
+    ]
+    coalitions = {
+        f.metric.removeprefix("share of the others' ").partition(" that ")[0]
+        for f in exposure_findings
+    }
+    assert coalitions == {"node rows", "jacobian"}
+    half = by_adversary(exposure_findings, "any 20 of 40 clients")
     assert half.verdict is Verdict.LEAK
     assert 0 < half.value.value < 1
     assert half.details["noise_amplification"] > 1
-    assert audit_exposures(truth, 0)[1].value == by_adversary(found, "any 4 of 40 clients").value
+    assert (
+        audit_exposures(truth, 0)[1].value
+        == by_adversary(exposure_findings, "any 4 of 40 clients").value
+    )
 
 
 def test_under_noise_what_follows_is_noisy_too(tmp_path: Path) -> None:
@@ -112,11 +120,11 @@ def test_sums_over_neighbourhoods_are_solved_as_the_algebra_says(tmp_path: Path)
 
 def test_fedgl_under_masks_tells_of_nodes_that_one_colluder_opens(tmp_path: Path) -> None:
     truth = made(tmp_path, {"name": "fedgl"}, {"secure_aggregation": {}})
-    found = audit_exposures(truth, 0)
-    alone = by_adversary(found, "server")
+    exposure_findings = audit_exposures(truth, 0)
+    alone = by_adversary(exposure_findings, "server")
     assert alone.value.value == 0
     assert alone.verdict is Verdict.NOT_DETECTED
-    helped = by_adversary(found, "server and any one client")
+    helped = by_adversary(exposure_findings, "server and any one client")
     assert helped.verdict is (Verdict.LEAK if helped.value.high > 0 else Verdict.NOT_DETECTED)
     least = truth.config.privacy.secure_aggregation.min_holders
     assert helped.details["min_holders"] == least

@@ -107,16 +107,16 @@ def told(*arguments: str) -> Any:
 def test_an_attack_that_breaks_is_a_finding_and_the_others_go_on(exchange: Path) -> None:
     breaks, guesses = own("own_breaking", BREAKS), own("own_guessing", GUESSES)
     result = audit(exchange, Plan(more=(breaks, guesses)))
-    found = by_attack(result.findings)
-    broken = found["own_breaking"]
+    findings_by_attack = by_attack(result.findings)
+    broken = findings_by_attack["own_breaking"]
     assert broken.verdict is Verdict.INCONCLUSIVE
     assert broken.failed
     assert "RuntimeError: out of luck (own_breaking.py:" in broken.because
     assert [name for name, _ in result.failed] == ["own_breaking"]
-    assert found["first_layer_samples"].verdict is Verdict.LEAK
-    assert found["own_guessing"].gain is not None
-    assert not found["own_guessing"].failed
-    assert stored(exchange).keys() == found.keys()
+    assert findings_by_attack["first_layer_samples"].verdict is Verdict.LEAK
+    assert findings_by_attack["own_guessing"].gain is not None
+    assert not findings_by_attack["own_guessing"].failed
+    assert stored(exchange).keys() == findings_by_attack.keys()
 
 
 def test_an_installed_attack_that_cannot_be_loaded_is_a_finding(
@@ -281,12 +281,12 @@ def test_an_attack_that_never_ends_is_ended_and_the_others_go_on(exchange: Path)
     limit = "audit.attack_seconds=0.5"
     result = told(str(exchange), "--attack", name, "--set", limit, "--jobs", "1")
     assert result.exit_code == PART_FAILED
-    found = stored(exchange)
-    assert found["own_endless"].verdict is Verdict.INCONCLUSIVE
-    assert found["own_endless"].failed
+    findings_by_attack = stored(exchange)
+    assert findings_by_attack["own_endless"].verdict is Verdict.INCONCLUSIVE
+    assert findings_by_attack["own_endless"].failed
     said = "it failed: it was ended after 0.5 seconds (audit.attack_seconds)"
-    assert found["own_endless"].because == said
-    assert found["first_layer_samples"].verdict is Verdict.LEAK
+    assert findings_by_attack["own_endless"].because == said
+    assert findings_by_attack["first_layer_samples"].verdict is Verdict.LEAK
 
 
 def test_a_control_that_never_ends_takes_back_no_leak(tmp_path: Path, exchange: Path) -> None:
@@ -306,11 +306,13 @@ def test_a_check_of_a_promise_that_never_ends_is_ended_too(
     monkeypatch.setattr("audits.run.foreign_promises", lambda truth: hangs() or [])
     result = told(str(exchange), "--set", "audit.attack_seconds=2", "--jobs", "1")
     assert result.exit_code == PART_FAILED
-    found = stored(exchange)
-    assert found["promises"].verdict is Verdict.INCONCLUSIVE
-    assert found["promises"].failed
-    assert found["promises"].because.startswith("it failed: it was ended after 2 seconds")
-    assert found["first_layer_samples"].verdict is Verdict.LEAK
+    findings_by_attack = stored(exchange)
+    assert findings_by_attack["promises"].verdict is Verdict.INCONCLUSIVE
+    assert findings_by_attack["promises"].failed
+    assert findings_by_attack["promises"].because.startswith(
+        "it failed: it was ended after 2 seconds"
+    )
+    assert findings_by_attack["first_layer_samples"].verdict is Verdict.LEAK
 
 
 LUCKY = """

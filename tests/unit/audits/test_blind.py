@@ -103,13 +103,13 @@ def test_intervals_of_pairs_are_wider_than_if_pairs_were_independent() -> None:
 
 
 def test_the_gain_of_pairs_is_over_the_prior_and_zero_over_itself() -> None:
-    pairs, so, scores = pairs_of(np.random.default_rng(1))
-    same = pair_gain(so, scores, scores, pairs)
+    pairs, is_edge, scores = pairs_of(np.random.default_rng(1))
+    same = pair_gain(is_edge, scores, scores, pairs)
     assert same.value == same.low == same.high == 0
-    prior = np.random.default_rng(2).normal(size=len(so))
-    gain = pair_gain(so, scores, prior, pairs)
+    prior = np.random.default_rng(2).normal(size=len(is_edge))
+    gain = pair_gain(is_edge, scores, prior, pairs)
     assert gain.value == pytest.approx(
-        metrics.area_under_curve(so, scores) - metrics.area_under_curve(so, prior)
+        metrics.area_under_curve(is_edge, scores) - metrics.area_under_curve(is_edge, prior)
     )
 
 
@@ -124,18 +124,18 @@ def test_intervals_of_pairs_are_those_that_redrawing_the_nodes_gives() -> None:
     rng = np.random.default_rng(3)
     pairs = np.stack(np.triu_indices(60, 1), 1)
     node = 0.5 * rng.standard_normal(60)
-    so = (rng.random(len(pairs)) < 0.1).astype(np.int64)
-    scores = so + rng.standard_normal(len(pairs)) + node[pairs].sum(1)
-    prior = 0.5 * so + rng.standard_normal(len(pairs))
+    is_edge = (rng.random(len(pairs)) < 0.1).astype(np.int64)
+    scores = is_edge + rng.standard_normal(len(pairs)) + node[pairs].sum(1)
+    prior = 0.5 * is_edge + rng.standard_normal(len(pairs))
     gains = []
     for _ in range(300):
         times = rng.multinomial(60, np.full(60, 1 / 60))[pairs].prod(1)
         drawn = np.repeat(np.arange(len(pairs)), times)
         gains.append(
-            metrics.area_under_curve(so[drawn], scores[drawn])
-            - metrics.area_under_curve(so[drawn], prior[drawn])
+            metrics.area_under_curve(is_edge[drawn], scores[drawn])
+            - metrics.area_under_curve(is_edge[drawn], prior[drawn])
         )
-    found = pair_gain(so, scores, prior, pairs)
+    found = pair_gain(is_edge, scores, prior, pairs)
     assert (found.high - found.low) / (2 * 1.96) == pytest.approx(np.std(gains), rel=0.15)
 
 

@@ -43,13 +43,13 @@ def test_membership_form_agrees_with_fresh_draws_of_gaussian_noise() -> None:
     rng = np.random.default_rng(0)
     moves, noise, draws = 0.3 * rng.standard_normal((20, 8)), SumNoise(1.5), 20_000
     form = membership_form([noise], [moves], "computed")
-    so, found = np.repeat([1, 0], draws), []
+    so, mean_gains = np.repeat([1, 0], draws), []
     for move in moves:
         seen = noise.sd * rng.standard_normal((2 * draws, 8)) + so[:, None] * move
-        found.append(area_under_curve(so, seen @ move) - 0.5)
+        mean_gains.append(area_under_curve(so, seen @ move) - 0.5)
     error = 4 * math.sqrt(1 / (6 * draws) / len(moves))
-    assert form.gain.value == pytest.approx(float(np.mean(found)), abs=error)
-    assert form.most == pytest.approx(max(found), abs=4 * math.sqrt(1 / (6 * draws)))
+    assert form.gain.value == pytest.approx(float(np.mean(mean_gains)), abs=error)
+    assert form.most == pytest.approx(max(mean_gains), abs=4 * math.sqrt(1 / (6 * draws)))
 
 
 def test_membership_form_of_two_sums_reads_them_together() -> None:
@@ -75,11 +75,11 @@ def test_membership_form_bounds_discrete_noise_after_rounding() -> None:
             return bits[place[0] - size : place[0]]
 
         seen.append(value + sample(single, (count, draws), read).sum(0))
-    found = area_under_curve(np.repeat([1, 0], draws), np.concatenate(seen)) - 0.5
+    drawn_gain = area_under_curve(np.repeat([1, 0], draws), np.concatenate(seen)) - 0.5
     error = 4 * math.sqrt(1 / (6 * draws))
-    assert found <= form.gain.high + error
+    assert drawn_gain <= form.gain.high + error
     assert form.gain.value <= form.gain.high
-    assert form.gain.value == pytest.approx(found, abs=0.01)
+    assert form.gain.value == pytest.approx(drawn_gain, abs=0.01)
 
 
 def test_sum_noise_fine_grid_costs_nearly_nothing() -> None:
@@ -114,13 +114,15 @@ def test_label_form_agrees_with_fresh_draws_for_many_labels() -> None:
     rng, draws = np.random.default_rng(3), 4000
     moves, prior = 1.5 * rng.standard_normal((10, 5, 4)), np.array([0.4, 0.3, 0.1, 0.1, 0.1])
     form = label_form(SumNoise(2.0), moves, prior, rng)
-    found = []
+    drawn_gains = []
     for points in moves:
         labels = rng.choice(5, size=draws, p=prior)
         seen = points[labels] + 2.0 * rng.standard_normal((draws, 4))
         logs = -((seen[:, None] - points) ** 2).sum(-1) / 8 + np.log(prior)
-        found.append(float((logs.argmax(1) == labels).mean()) - prior.max())
-    assert form.gain.value == pytest.approx(float(np.mean(found)), abs=4 * 0.5 / math.sqrt(40_000))
+        drawn_gains.append(float((logs.argmax(1) == labels).mean()) - prior.max())
+    assert form.gain.value == pytest.approx(
+        float(np.mean(drawn_gains)), abs=4 * 0.5 / math.sqrt(40_000)
+    )
     assert form.most >= form.gain.value
 
 

@@ -49,19 +49,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(run: Path) -> dict[tuple[str, str], Finding]:
+def findings_by_cell(run: Path) -> dict[tuple[str, str], Finding]:
     plan = Plan(only=(*SUMS, "released_others", PROMISES), trials=2000)
     return {(f.attack, f.adversary): f for f in audit(run, plan).findings}
 
 
 def test_audit_of_checked_noise_computes_or_bounds_gains(
-    found: dict[tuple[str, str], Finding],
+    findings_by_cell: dict[tuple[str, str], Finding],
 ) -> None:
-    bases = {key: f.basis for key, f in found.items() if has_game_with_form(key[0])}
+    bases = {key: f.basis for key, f in findings_by_cell.items() if has_game_with_form(key[0])}
     assert {bases[name, "server"] for name in SUMS} == {"computed"}
     assert {bases["released_others", "outsider"], bases["summed_links", "outsider"]} == {"bounded"}
     for key in bases:
-        finding = found[key]
+        finding = findings_by_cell[key]
         assert finding.verdict in (Verdict.TRACE, Verdict.LEAK)
         assert finding.gain is not None
         assert finding.gain.low <= finding.gain.value <= finding.gain.high
@@ -74,7 +74,7 @@ def has_game_with_form(attack: str) -> bool:
 
 
 def test_audit_computed_gains_stay_within_the_claim(
-    run: Path, found: dict[tuple[str, str], Finding]
+    run: Path, findings_by_cell: dict[tuple[str, str], Finding]
 ) -> None:
     """Membership of a label is at most a node's removal and its return."""
     claim = RunFolder.open(run).summary().epsilon["node"]
@@ -82,7 +82,7 @@ def test_audit_computed_gains_stay_within_the_claim(
     largest = max(line.epsilon or 0.0 for line in claim.by_links)
     bound = bound_of_claim(max(claim.epsilon, largest), claim.delta, 2, discrete=True)
     for name in ("summed_features", "summed_moments", "summed_both"):
-        assert found[name, "server"].details["most_exposed"] <= bound
+        assert findings_by_cell[name, "server"].details["most_exposed"] <= bound
 
 
 def test_closed_form_of_a_run_agrees_with_noise_drawn_anew(run: Path) -> None:

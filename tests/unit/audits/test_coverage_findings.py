@@ -68,8 +68,8 @@ def named(*attacks: Attack) -> set[str]:
 
 
 def test_without_an_attack_every_upload_and_release_is_unread() -> None:
-    found = unread_findings(SPOKEN, [], "made")
-    assert {finding.metric for finding in found} == {
+    unread = unread_findings(SPOKEN, [], "made")
+    assert {finding.metric for finding in unread} == {
         "m.Update.weights",
         "m.Update.first",
         "m.Update.second",
@@ -77,10 +77,10 @@ def test_without_an_attack_every_upload_and_release_is_unread() -> None:
         "m.Update.mask",
         "m.Model.weights",
     }
-    assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in found)
-    assert not any(finding.measured for finding in found)
-    assert {finding.attack for finding in found} <= COVERAGE
-    by = {finding.metric: finding.adversary for finding in found}
+    assert all(finding.verdict is Verdict.INCONCLUSIVE for finding in unread)
+    assert not any(finding.measured for finding in unread)
+    assert {finding.attack for finding in unread} <= COVERAGE
+    by = {finding.metric: finding.adversary for finding in unread}
     assert by["m.Model.weights"] == "outsider"
     assert by["m.Update.weights"] == "server"
 

@@ -115,7 +115,7 @@ def test_conditions_are_met_exactly_where_nothing_is_objected(name: str) -> None
     assert all(one.found for one in conditions)
 
 
-def card_of(one: CurvePoint, choice: Choice | None = None) -> Card:
+def card_of(curve_point: CurvePoint, choice: Choice | None = None) -> Card:
     series = Series(name="s", method="m", dataset="d", clients=3)
     data = CurveData(
         schema=2,
@@ -123,8 +123,8 @@ def card_of(one: CurvePoint, choice: Choice | None = None) -> Card:
         seeds=3,
         limits=LIMITS,
         series=(series,),
-        points=(one,),
-        choices=(choice or choose_point(series, [one], LIMITS, "securefg curve own.yaml"),),
+        points=(curve_point,),
+        choices=(choice or choose_point(series, [curve_point], LIMITS, "securefg curve own.yaml"),),
         settings="",
         versions={},
     )

@@ -72,8 +72,8 @@ def test_draw_curve_tells_before_the_first_run(
 
     planned(tmp_path, NOISE, seeds=1)
     monkeypatch.setattr("audits.curves.command.carry_out", begin)
-    told: list[str] = []
+    printed_lines: list[str] = []
     with pytest.raises(Begun):
-        draw_curve(tmp_path / "curve.yaml", tmp_path / "c", 1, tell=told.append)
-    assert told[0].startswith("cannot end green: seeds: found 1")
-    assert told[-1].startswith("3 runs with audits, 1 job at a time")
+        draw_curve(tmp_path / "curve.yaml", tmp_path / "c", 1, tell=printed_lines.append)
+    assert printed_lines[0].startswith("cannot end green: seeds: found 1")
+    assert printed_lines[-1].startswith("3 runs with audits, 1 job at a time")

@@ -232,12 +232,12 @@ def test_an_epsilon_that_the_runs_do_not_have_is_not_green(
     changes: dict[str, object], words: str
 ) -> None:
     """Seeded noise under a promised epsilon, a field sent bare, a round paid for twice."""
-    found = point(asked_and_found(ATTACKS))
-    claim = found.claims["client"].model_copy(update=changes)
-    text = page([found.model_copy(update={"claims": {"client": claim}})])
+    green_point = point(asked_and_found(ATTACKS))
+    claim = green_point.claims["client"].model_copy(update=changes)
+    text = page([green_point.model_copy(update={"claims": {"client": claim}})])
     assert not is_green(text)
     assert words in text
-    assert not is_green(page([found.model_copy(update={"claims": {}})]))
+    assert not is_green(page([green_point.model_copy(update={"claims": {}})]))
 
 
 @pytest.mark.parametrize(
@@ -267,15 +267,15 @@ def test_page_one_run_with_a_leak_is_not_green() -> None:
     audits[1][0] = audits[1][0].model_copy(update={"verdict": Verdict.LEAK, "gain": gain})
     leaks = _pool_leaks(audits, Asked(ATTACKS, ("server",)))
     assert leaks[0].leaking == (1,)
-    found = leaks[0].model_copy(
+    leak_finding = leaks[0].model_copy(
         update={
             "verdict": "TRACE",
             "sound": True,
             "gain": Interval(value=0.01, low=0.0, high=0.02),
         }
     )
-    assert not is_green(page([point((found, leaks[1]))]))
-    assert is_green(page([point((found.model_copy(update={"leaking": ()}), leaks[1]))]))
+    assert not is_green(page([point((leak_finding, leaks[1]))]))
+    assert is_green(page([point((leak_finding.model_copy(update={"leaking": ()}), leaks[1]))]))
 
 
 def test_page_attack_that_fits_and_was_not_asked_is_not_green() -> None:

@@ -150,7 +150,9 @@ LIMITS = Limits(epsilon=8, leak_gain=0.05)
 
 
 def leak(gain: float | None, reach: float = 0.0, verdict: str = "NOT_DETECTED") -> Leak:
-    found = None if gain is None else Interval(value=gain, low=gain - reach, high=gain + reach)
+    gain_interval = (
+        None if gain is None else Interval(value=gain, low=gain - reach, high=gain + reach)
+    )
     return Leak(
         attack="a",
         adversary="server",
@@ -159,7 +161,7 @@ def leak(gain: float | None, reach: float = 0.0, verdict: str = "NOT_DETECTED") 
         verdict=verdict,
         because="",
         sound=verdict != "INCONCLUSIVE",
-        gain=found,
+        gain=gain_interval,
     )
 
 
@@ -239,11 +241,11 @@ def test_one_thing_that_is_not_known_or_not_met_turns_a_point_not_green(
 
 def test_the_score_is_held_to_its_limit_by_the_interval() -> None:
     """0.7, 0.71 and 0.72 may be a mean of 0.685."""
-    found = point("p", 0.7, 8)
-    assert chosen(found, limits=Limits(epsilon=8, leak_gain=0.05, accuracy=0.68)).point == "p"
+    curve_point = point("p", 0.7, 8)
+    assert chosen(curve_point, limits=Limits(epsilon=8, leak_gain=0.05, accuracy=0.68)).point == "p"
     limits = Limits(epsilon=8, leak_gain=0.05, accuracy=0.7)
-    assert any("may be 0.685" in said for said in list_objections(found, limits))
-    assert chosen(found, limits=limits).point is None
+    assert any("may be 0.685" in said for said in list_objections(curve_point, limits))
+    assert chosen(curve_point, limits=limits).point is None
 
 
 def test_where_other_limits_are_set_a_leak_of_any_size_is_not_green() -> None:
@@ -253,7 +255,7 @@ def test_where_other_limits_are_set_a_leak_of_any_size_is_not_green() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "limit", "said"),
+    ("unit", "limit", "objection"),
     [
         ("row", "node", "epsilon is too large (64 per node)"),
         ("client", "node", "epsilon is too large (64 per node)"),
@@ -262,14 +264,14 @@ def test_where_other_limits_are_set_a_leak_of_any_size_is_not_green() -> None:
         ("client", None, ""),
     ],
 )
-def test_an_epsilon_of_another_unit_meets_no_limit(unit: str, limit: Unit, said: str) -> None:
+def test_an_epsilon_of_another_unit_meets_no_limit(unit: str, limit: Unit, objection: str) -> None:
     claim = ClaimedEpsilon(epsilon=64.0, delta=1e-5, private=True, because=())
     own = claim.model_copy(update={"epsilon": 8.0})
-    found = point("p", 0.7, 8).model_copy(
+    curve_point = point("p", 0.7, 8).model_copy(
         update={"unit": unit, "claims": {"node": claim, unit: own}}
     )
     limits = Limits(epsilon=8, leak_gain=0.05, unit=limit)
-    assert list_objections(found, limits) == ([said] if said else [])
+    assert list_objections(curve_point, limits) == ([objection] if objection else [])
 
 
 def test_training_alone_is_scored_as_the_series_and_on_its_data(tmp_path: Path) -> None:
@@ -377,11 +379,11 @@ def test_a_measurement_that_did_not_hold_is_named_with_its_reason() -> None:
     runs = tuple(RunRef(folder=f"run-s{k}", seed=k, config_hash=str(k)) for k in range(3))
     open_ = point("open", 0.9, None, leak(0.5, verdict="INCONCLUSIVE"))
     open_ = open_.model_copy(update={"leaks": (open_.leaks[0].model_copy(update={"attack": "b"}),)})
-    found = chosen(open_, point("p", 0.7, 8, unsure).model_copy(update={"runs": runs}))
-    assert "a by server: the measurement did not hold" in found.words
-    assert "a gain of up to +0.3 could hide here" in found.words
-    assert not found.concluded
-    said = "\n".join(found.missing)
+    choice = chosen(open_, point("p", 0.7, 8, unsure).model_copy(update={"runs": runs}))
+    assert "a by server: the measurement did not hold" in choice.words
+    assert "a gain of up to +0.3 could hide here" in choice.words
+    assert not choice.concluded
+    said = "\n".join(choice.missing)
     assert "`securefg audit runs/run-s0 --only a`" in said
     assert "--only b" not in said, "no promise: it cannot be recommended whatever it leaks"
 
@@ -425,12 +427,12 @@ def test_a_seed_without_the_attack_makes_the_point_inconclusive() -> None:
 def test_choose_settings_all_ruled_out_concludes_with_the_reason(
     points: list[CurvePoint], words: str
 ) -> None:
-    found = chosen(*points)
-    assert found.point is None
-    assert found.concluded
-    assert found.words.startswith("no setting is recommended: ")
-    assert words in found.words
-    assert not found.missing
+    choice = chosen(*points)
+    assert choice.point is None
+    assert choice.concluded
+    assert choice.words.startswith("no setting is recommended: ")
+    assert words in choice.words
+    assert not choice.missing
 
 
 def test_choose_setting_that_more_seeds_could_show_does_not_conclude() -> None:

@@ -70,30 +70,32 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
 def test_page_is_green_where_answers_stay_at_home(drawn: Drawn) -> None:
     outcome = drawn("home")
     (choice,) = outcome.data.choices
-    (found,) = outcome.data.points
+    (green_point,) = outcome.data.points
     assert choice.point is not None, (choice.words, choice.missing)
-    assert found.default_leaks == ()
+    assert green_point.default_leaks == ()
     text = outcome.page.read_text()
     assert is_green(text)
     assert WEAK["summed_labels"] in text
     # Attacks that nobody asked for were run, from the places of a default audit.
-    assert {"summed_both", "released_others"} <= {leak.attack for leak in found.leaks}
-    assert "outsider" in {leak.adversary for leak in found.leaks}
+    assert {"summed_both", "released_others"} <= {leak.attack for leak in green_point.leaks}
+    assert "outsider" in {leak.adversary for leak in green_point.leaks}
 
 
 def test_page_is_not_green_where_shown_answers_leak_whatever_is_excluded(drawn: Drawn) -> None:
     outcome = drawn("shown", released_edges=REASON)
     (choice,) = outcome.data.choices
-    (found,) = outcome.data.points
+    (leaky_point,) = outcome.data.points
     assert choice.point is None
-    assert found.default_leaks is not None
-    assert any(words.startswith("released_edges by outsider") for words in found.default_leaks)
-    assert "released_edges" not in {leak.attack for leak in found.leaks}
+    assert leaky_point.default_leaks is not None
+    assert any(
+        words.startswith("released_edges by outsider") for words in leaky_point.default_leaks
+    )
+    assert "released_edges" not in {leak.attack for leak in leaky_point.leaks}
     text = outcome.page.read_text()
     assert not is_green(text)
     assert REASON in text
     assert "answers for nodes, which are shown to others" in text
-    folder = RunFolder.open(outcome.page.parent / "runs" / found.runs[0].folder)
+    folder = RunFolder.open(outcome.page.parent / "runs" / leaky_point.runs[0].folder)
     stored = read_findings(folder.path / "audit" / "findings.json")
     assert Verdict.LEAK in {f.verdict for f in stored if f.attack == "released_edges"}
 

@@ -219,9 +219,9 @@ def test_bounds_of_null_scores_are_zero_in_both_directions(pairs: int) -> None:
     """Scores that tell nothing show an epsilon above 0 as often as the confidence allows."""
     shown = {"moments": 0, "moments turned": 0, "trainings": 0, "trainings turned": 0}
     for seed in range(pairs):
-        one, other = _pair(0.0, 250, seed)
-        shown["moments"] += moments_bound(one, other, 1e-5)[1].epsilon > 0
-        shown["moments turned"] += moments_bound(other, one, 1e-5)[1].epsilon > 0
-        shown["trainings"] += several_trainings(one, other, 1e-5).epsilon > 0
-        shown["trainings turned"] += several_trainings(other, one, 1e-5).epsilon > 0
+        first_scores, other = _pair(0.0, 250, seed)
+        shown["moments"] += moments_bound(first_scores, other, 1e-5)[1].epsilon > 0
+        shown["moments turned"] += moments_bound(other, first_scores, 1e-5)[1].epsilon > 0
+        shown["trainings"] += several_trainings(first_scores, other, 1e-5).epsilon > 0
+        shown["trainings turned"] += several_trainings(other, first_scores, 1e-5).epsilon > 0
     assert max(shown.values()) <= binom.ppf(0.999, pairs, 0.05)

@@ -36,12 +36,12 @@ def test_exact_inversion_of_gat_latents_leaks_for_every_seed(seeds: int, tmp_pat
         "output": {"root": str(tmp_path), "transcript_every": 1},
     }
     truth = Truth.of(runner.start(parse_config(tree)).folder)
-    task, found = Task(get_attack("latent_inversion"), "server"), Counter[Verdict]()
+    task, verdict_counts = Task(get_attack("latent_inversion"), "server"), Counter[Verdict]()
     view = Player(truth, 0, None, defended=False).view(truth, "server")
     for seed in range(seeds):
         player = Player(truth, seed, None, defended=False)
         player._views[True, "server"] = view
         finding, _ = player.play(task)
         assert finding.details["exact_rows"] == 1
-        found[finding.verdict] += 1
-    assert found == {Verdict.LEAK: seeds}
+        verdict_counts[finding.verdict] += 1
+    assert verdict_counts == {Verdict.LEAK: seeds}

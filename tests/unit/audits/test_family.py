@@ -126,13 +126,13 @@ def test_both_bounds_of_a_game_share_its_level() -> None:
     message.policy = type("P", (), {"delta": 1e-5})()  # type: ignore[assignment]
     coins = np.where(np.arange(1000) % 2 == 0, 1.0, -1.0)
     scores = coins + np.random.default_rng(0).standard_normal(1000)
-    found = message.score_bound(scores, coins, 1.0)
+    both_bounds = message.score_bound(scores, coins, 1.0)
     errors = int(((scores >= 0) & (coins < 0)).sum()), int(((scores < 0) & (coins > 0)).sum())
     counted = gaussian_bound(errors[0], 500, errors[1], 500, 1e-5, 0.975)
     _, measured = moments_bound(scores[coins > 0], scores[coins < 0], 1e-5, 0.975, 2.0)
-    assert found.cp.epsilon == counted.cp.epsilon
-    assert found.gdp.epsilon == measured.epsilon > counted.gdp.epsilon
-    assert found.gdp.confidence == found.cp.confidence == 0.95
+    assert both_bounds.cp.epsilon == counted.cp.epsilon
+    assert both_bounds.gdp.epsilon == measured.epsilon > counted.gdp.epsilon
+    assert both_bounds.gdp.confidence == both_bounds.cp.confidence == 0.95
 
 
 def laplace(seed: int) -> Release:

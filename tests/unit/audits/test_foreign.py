@@ -69,8 +69,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_plain_exchange_gives_every_sample_away(plain: Path) -> None:
-    found = findings(plain)
-    samples = found["first_layer_samples"]
+    findings_by_attack = findings(plain)
+    samples = findings_by_attack["first_layer_samples"]
     assert samples.verdict is Verdict.LEAK
     assert samples.details == {
         "exact_samples": 1.0,
@@ -78,17 +78,17 @@ def test_a_plain_exchange_gives_every_sample_away(plain: Path) -> None:
         "exact_samples_of_several": 1.0,
     }
     assert samples.null_at_chance
-    inputs = found["input_support"]
+    inputs = findings_by_attack["input_support"]
     assert inputs.value is not None
     assert inputs.value.value == 1.0
     assert inputs.verdict is Verdict.LEAK
-    assert found["integrity"].verdict is Verdict.NOT_DETECTED
+    assert findings_by_attack["integrity"].verdict is Verdict.NOT_DETECTED
 
 
 def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Path) -> None:
     EXCHANGE(tmp_path / "noised", sigma=SIGMA, control=plain)
-    found = findings(tmp_path / "noised")
-    measured = {name: f.verdict for name, f in found.items() if f.measured}
+    findings_by_attack = findings(tmp_path / "noised")
+    measured = {name: f.verdict for name, f in findings_by_attack.items() if f.measured}
     assert measured == {
         "integrity": Verdict.NOT_DETECTED,
         "claim_accounting": Verdict.NOT_DETECTED,
@@ -96,7 +96,7 @@ def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Pa
         "first_layer_samples": Verdict.NOT_DETECTED,
         "input_support": Verdict.INCONCLUSIVE,
     }
-    inputs = found["input_support"]
+    inputs = findings_by_attack["input_support"]
     assert inputs.gain is not None
     assert inputs.gain.low < 0 < 0.05 <= inputs.gain.high
     assert "could hide here" in inputs.because
@@ -104,10 +104,10 @@ def test_noise_that_is_as_claimed_silences_the_attacks(plain: Path, tmp_path: Pa
     assert again.verdict is Verdict.INCONCLUSIVE  # the milder audit is told, and takes nothing back
     (milder,) = again.milder
     assert "NOT_DETECTED" in milder
-    unmeasured = [f for f in found.values() if not f.measured]
+    unmeasured = [f for f in findings_by_attack.values() if not f.measured]
     assert {f.verdict for f in unmeasured} == {Verdict.INCONCLUSIVE}
     assert {"untaken_place", "adjacency_nnls", "membership_loss"} <= {f.attack for f in unmeasured}
-    noise = found["claim_noise"]
+    noise = findings_by_attack["claim_noise"]
     assert noise.epsilon_lower is not None
     assert noise.epsilon_claimed is not None
     assert 0.9 * noise.epsilon_claimed < noise.epsilon_lower <= noise.epsilon_claimed
@@ -438,12 +438,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("break_", "told"), BAD, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("break_", "message_text"), BAD, ids=lambda value: getattr(value, "__name__", "")
+)
 def test_a_bad_description_is_answered_in_a_line_or_two(
     plain: Path,
     tmp_path: Path,
     break_: Callable[[dict[str, Any]], None],
-    told: str,
+    message_text: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -453,7 +455,7 @@ def test_a_bad_description_is_answered_in_a_line_or_two(
     shutil.copytree(plain / "transcript", tmp_path / "transcript")
     assert exit_code(monkeypatch, str(tmp_path)) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert message_text in said
     assert len(said.strip().splitlines()) <= 2
 
 

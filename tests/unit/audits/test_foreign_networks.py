@@ -43,21 +43,21 @@ def two_sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_members_of_two_sites_leak(two_sites: Path) -> None:
-    found = findings(two_sites, MEMBERS)[MEMBERS]
-    assert found.verdict is Verdict.LEAK
-    assert found.value is not None
-    assert found.value.value > 0.75
-    assert found.null_at_chance
+    member_finding = findings(two_sites, MEMBERS)[MEMBERS]
+    assert member_finding.verdict is Verdict.LEAK
+    assert member_finding.value is not None
+    assert member_finding.value.value > 0.75
+    assert member_finding.null_at_chance
 
 
 def test_members_leak_without_samples_of_nobody(two_sites: Path) -> None:
     (two_sites / "private" / "held_out.npz").rename(two_sites / "kept.npz")
     try:
-        found = findings(two_sites, MEMBERS, CONFIDENCE)
+        findings_by_attack = findings(two_sites, MEMBERS, CONFIDENCE)
     finally:
         (two_sites / "kept.npz").rename(two_sites / "private" / "held_out.npz")
-    assert found[MEMBERS].verdict is Verdict.LEAK
-    assert found[CONFIDENCE].gain is not None
+    assert findings_by_attack[MEMBERS].verdict is Verdict.LEAK
+    assert findings_by_attack[CONFIDENCE].gain is not None
 
 
 def test_members_under_noise_are_no_leak(two_sites: Path, tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_single_images_are_found_by_gradients(
     monkeypatch.setattr(inversion, "STEPS", 60)
     torch.manual_seed(0)
     write_record(tmp_path / "x", Convolutions(), draw_digits(12, 1))
-    found = findings(tmp_path / "x", INVERSION, LABELS)
-    assert found[INVERSION].verdict is Verdict.LEAK
-    assert found[INVERSION].gain is not None
-    assert found[INVERSION].gain.value > 0.05
-    assert found[LABELS].verdict is Verdict.LEAK
+    findings_by_attack = findings(tmp_path / "x", INVERSION, LABELS)
+    assert findings_by_attack[INVERSION].verdict is Verdict.LEAK
+    assert findings_by_attack[INVERSION].gain is not None
+    assert findings_by_attack[INVERSION].gain.value > 0.05
+    assert findings_by_attack[LABELS].verdict is Verdict.LEAK
 
 
 def test_many_samples_are_not_inverted(two_sites: Path) -> None:
@@ -94,11 +94,11 @@ def test_tokens_have_members_and_no_inversion(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = [(rng.integers(17, size=(40, 6)), rng.integers(10, size=40)) for _ in range(3)]
     write_record(tmp_path / "x", Words(), data, output_layer="out.weight")
-    found = findings(tmp_path / "x", MEMBERS, network=f"{HERE}:Words")
-    assert found[MEMBERS].gain is not None
+    findings_by_attack = findings(tmp_path / "x", MEMBERS, network=f"{HERE}:Words")
+    assert findings_by_attack[MEMBERS].gain is not None
     write_record(tmp_path / "y", Words(), [(x[:1], y[:1]) for x, y in data])
-    found = findings(tmp_path / "y", INVERSION, network=f"{HERE}:Words")
-    assert "whole numbers" in found[INVERSION].because
+    findings_by_attack = findings(tmp_path / "y", INVERSION, network=f"{HERE}:Words")
+    assert "whole numbers" in findings_by_attack[INVERSION].because
 
 
 def test_without_the_network_its_attacks_are_named_as_not_run(tmp_path: Path) -> None:

@@ -97,18 +97,18 @@ def record_conv(folder: Path, claim: Claim | None = None) -> Path:
 
 
 def test_conv_and_buffers_pass_and_unread_fields_are_listed(tmp_path: Path) -> None:
-    found = by_attack(record_conv(tmp_path / "x"))
-    unread = {finding.metric for finding in found["unread_field"]}
+    findings_by_attack = by_attack(record_conv(tmp_path / "x"))
+    unread = {finding.metric for finding in findings_by_attack["unread_field"]}
     assert {
         "recorded.Update.metric.loss",
         "recorded.Update.buffer.seen",
         "recorded.Reply.metric.accuracy",
         "recorded.Update.weights",
     } <= unread
-    (samples,) = found["first_layer_samples"]
+    (samples,) = findings_by_attack["first_layer_samples"]
     assert samples.verdict is Verdict.INCONCLUSIVE
     assert "which weights multiply features is not known" in samples.because
-    assert "claim_coverage" not in found
+    assert "claim_coverage" not in findings_by_attack
 
 
 def test_claim_beside_unnoised_metrics_covers_not_all(tmp_path: Path) -> None:

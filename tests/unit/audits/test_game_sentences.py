@@ -42,6 +42,7 @@ MEASURES_TRAINING = {
     "counted_labels",
     "isolated_samples",
     "labelled_nodes",
+    "matched_samples",
     "member_samples",
     "membership",
     "others_labels",
@@ -52,6 +53,7 @@ MEASURES_TRAINING = {
     "summed_features",
     "summed_labels",
     "summed_moments",
+    "trained_members",
     "trained_samples",
     "training_labels",
     "training_samples",
@@ -85,14 +87,14 @@ def named_texts(function: ast.AST, name: str) -> list[str]:
 @cache
 def measured() -> dict[str, list[tuple[str, str]]]:
     """Return (metric, unit) by game; a game without texts takes those of functions it calls."""
-    found = {}
+    units_by_game = {}
     for name, question in shipped_games().items():
         functions = [parsed(load_game(question).make)]
         functions += [parsed(function) for function in names_in(load_game(question).make)]
         pairs = [(named_texts(tree, "metric"), named_texts(tree, "unit")) for tree in functions]
         metrics, units = next((pair for pair in pairs if pair[0]), ([], []))
-        found[name] = [(m, u) for m in metrics for u in units or ["row"]]
-    return found
+        units_by_game[name] = [(m, u) for m in metrics for u in units or ["row"]]
+    return units_by_game
 
 
 def parsed(function: Callable[..., Any]) -> ast.AST:
@@ -253,7 +255,7 @@ def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
     details = picked_targets(game, truth.astype(np.float64))
     assert details == {"picked": 150.0, "picked_of": 150.0, "picked_false_alarms": 0.1}
     reached = Interval(value=1.0, low=1.0, high=1.0)
-    found = Finding(
+    held_finding = Finding(
         adversary="server",
         attack="held_rows",
         method="fedgl",
@@ -266,7 +268,7 @@ def test_held_nodes_that_do_not_train_are_no_people_in_training() -> None:
         targets=300,
         details=details,
     )
-    assert worst_sentence([found]) == (
+    assert worst_sentence([held_finding]) == (
         "The server picks out 150 of 150 targets at one false alarm in ten "
         f"(held rows, scored by {metric})."
     )

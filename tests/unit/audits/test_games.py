@@ -62,11 +62,11 @@ def test_null_of_a_binary_game_is_at_chance() -> None:
 
 
 def test_nulls_are_at_chance_in_all_but_the_expected_share() -> None:
-    found = []
+    chance_flags = []
     for seed in range(200):
         rng, game = np.random.default_rng(seed), binary(60)
-        found.append(game.null(rng.normal(size=60), rng)[1])
-    assert np.mean(found) > 0.98
+        chance_flags.append(game.null(rng.normal(size=60), rng)[1])
+    assert np.mean(chance_flags) > 0.98
 
 
 def test_right_guess_of_somebody_elses_row_gains_nothing() -> None:
@@ -136,16 +136,16 @@ def test_a_gain_over_few_targets_is_seldom_found_where_there_is_none(size: int) 
 
 
 def test_five_labels_that_were_guessed_by_chance_are_no_gain() -> None:
-    rng, trained, found = np.random.default_rng(0), np.arange(80) < 5, 0
+    rng, trained, false_gains = np.random.default_rng(0), np.arange(80) < 5, 0
     for _ in range(400):
         game = LabelGame(Question(np.arange(80)), "-", "-", rng.integers(2, size=80), trained)
-        found += not at_chance(game.gain(rng.integers(2, size=80)))
-    assert found <= 2
+        false_gains += not at_chance(game.gain(rng.integers(2, size=80)))
+    assert false_gains <= 2
 
 
 def test_the_permuted_null_does_not_take_a_leak_off_the_page() -> None:
     """It is at chance by construction: hardly one honest attack in a thousand may fail it."""
-    said, failed = np.arange(100) % 3, 0
+    answers, failed = np.arange(100) % 3, 0
     targets = CopiedModel(
         ids=np.arange(100),
         known_ids=np.arange(100),
@@ -153,10 +153,12 @@ def test_the_permuted_null_does_not_take_a_leak_off_the_page() -> None:
         edges=np.zeros((2, 0), np.int64),
         queries=np.arange(10),
     )
-    game = CopyGame(targets, "-", "-", said, lambda g, t: (g[:, -1] == t) * 1.0, said[:, None])
+    game = CopyGame(
+        targets, "-", "-", answers, lambda g, t: (g[:, -1] == t) * 1.0, answers[:, None]
+    )
     for seed in range(1000):
         rng = np.random.default_rng(seed)
-        guess = np.where(rng.random(100) < 0.7, said, rng.integers(3, size=100))[:, None]
+        guess = np.where(rng.random(100) < 0.7, answers, rng.integers(3, size=100))[:, None]
         failed += not game.null(guess.astype(float), rng)[1]
     assert failed <= 2
 

@@ -51,11 +51,11 @@ def test_a_class_that_is_exposed_shows_where_the_average_hides_it(truth: Truth) 
         Question(ids=ids), "share found", "row", np.ones(len(ids)), same, np.zeros(len(ids))
     )
     guess = (labels == 1).astype(np.float64)  # every node of class 1 is found, none of the other
-    found = {group.name: group for group in exposure_groups(truth, game, guess)}
-    assert found["class 1"].value.value == 1.0
-    assert found["class 0"].value.value == 0.0
-    assert {group.by for group in found.values()} == {"degree", "class", "client"}
-    assert sum(g.targets for g in found.values() if g.by == "degree") == len(ids)
+    groups_by_name = {group.name: group for group in exposure_groups(truth, game, guess)}
+    assert groups_by_name["class 1"].value.value == 1.0
+    assert groups_by_name["class 0"].value.value == 0.0
+    assert {group.by for group in groups_by_name.values()} == {"degree", "class", "client"}
+    assert sum(g.targets for g in groups_by_name.values() if g.by == "degree") == len(ids)
 
 
 def test_no_group_of_few_is_told(truth: Truth) -> None:
@@ -103,12 +103,12 @@ def test_the_page_shows_groups_and_no_ids() -> None:
         details={"top_ten": 0.99, "top_ten_prior": 0.95},
         groups=(Group(by="degree", name="degree 1 to 2", targets=7, value=value),),
     )
-    found = {
+    page_parts = {
         "findings": findings_section([finding]),
         "tested": describe_coverage([finding]),
         "forest": None,
     }
-    page = render_page("findings.html", **found)
+    page = render_page("findings.html", **page_parts)
     assert "<p>The ten most exposed reach 0.99 on average, where the best ten" in page
     assert "<li>degree 1 to 2: 0.9 (0.8 to 0.95), 7 targets</li>" in page
 

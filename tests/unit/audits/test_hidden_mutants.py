@@ -68,12 +68,12 @@ def sizes_of_the_neighbour(u: Upload) -> Tensor:
 
 
 def sizes_of_the_other_field(u: Upload) -> Tensor:
-    own = u.noise.reshape(len(u.noise), -1).clone()
-    first = u.kept.setdefault((str(u.turn.clients), u.turn.round), own)
-    if first is not own:
-        width = min(first.shape[1], own.shape[1])
-        own[:, :width] = _again(first[:, :width].flip(1), own[:, :width])
-    return u.clean + own.reshape(u.noise.shape)
+    own_noise = u.noise.reshape(len(u.noise), -1).clone()
+    first = u.kept.setdefault((str(u.turn.clients), u.turn.round), own_noise)
+    if first is not own_noise:
+        width = min(first.shape[1], own_noise.shape[1])
+        own_noise[:, :width] = _again(first[:, :width].flip(1), own_noise[:, :width])
+    return u.clean + own_noise.reshape(u.noise.shape)
 
 
 def clipped_over_all_rows(u: Upload) -> Tensor:

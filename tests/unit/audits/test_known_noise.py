@@ -92,10 +92,10 @@ def test_seeded_noise_under_masks_is_off_the_opened_sum(tmp_path: Path) -> None:
 def test_a_run_whose_noise_anybody_can_draw_again_leaks_and_is_never_silent(tmp_path: Path) -> None:
     noised = made(tmp_path, *SEEDED, "privacy.noise_rng=seeded")
     plan = Plan(only=("jacobian_samples",))
-    found = audit(noised.folder.path, plan).findings
-    by = {f.attack: f for f in found}
+    audit_findings = audit(noised.folder.path, plan).findings
+    by = {f.attack: f for f in audit_findings}
     assert by["jacobian_samples"].verdict is Verdict.LEAK
     reached = by["jacobian_samples"].value
     assert reached is not None
     assert reached.value > 0.99
-    assert Verdict.NOT_DETECTED not in {f.verdict for f in found}
+    assert Verdict.NOT_DETECTED not in {f.verdict for f in audit_findings}

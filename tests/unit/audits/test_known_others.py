@@ -88,15 +88,17 @@ def test_targets_that_move_a_sum_little_do_not_spoil_the_order_of_those_that_mov
     """The likelihood ratio orders them best; how much of a target fits in, where noise is large,
     says most of targets of which nothing can be known."""
     rng = np.random.default_rng(0)
-    found = []
+    area_pairs = []
     for _ in range(40):
-        sizes, so = rng.choice([0.03, 3.0], 300), rng.integers(2, size=300)
+        sizes, is_member = rng.choice([0.03, 3.0], 300), rng.integers(2, size=300)
         moves = sizes[:, None] * np.eye(2)[0]
-        rest = so[:, None] * moves + 2 * rng.normal(size=(300, 2))
+        rest = is_member[:, None] * moves + 2 * rng.normal(size=(300, 2))
         fitting = (rest * moves).sum(1) / np.square(moves).sum(1)
         by_ratio = likelihood_ratios(rest, np.zeros_like(moves), moves)
-        found.append((area_under_curve(so, by_ratio), area_under_curve(so, fitting)))
-    best, other = np.mean(found, axis=0)
+        area_pairs.append(
+            (area_under_curve(is_member, by_ratio), area_under_curve(is_member, fitting))
+        )
+    best, other = np.mean(area_pairs, axis=0)
     assert best > other + 0.08
 
 

@@ -89,8 +89,8 @@ def test_the_graph_is_known_to_those_who_are_given_it(tmp_path: Path) -> None:
     kept = truth_of(tmp_path / "kept", "fedgl")
     assert known_edges(kept, Adversary.parse("server")) is None
     assert known_edges(kept, Adversary.parse("wire")) is None
-    own = known_edges(kept, Adversary.parse("client:0"))
+    own_edges = known_edges(kept, Adversary.parse("client:0"))
     shard = kept.experiment.shards[0]
-    assert own is not None
-    assert own.shape == shard.graph.edge_index.shape
-    assert np.isin(own, shard.node_ids.numpy()).all()
+    assert own_edges is not None
+    assert own_edges.shape == shard.graph.edge_index.shape
+    assert np.isin(own_edges, shard.node_ids.numpy()).all()

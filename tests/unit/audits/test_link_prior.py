@@ -40,11 +40,11 @@ def test_the_prior_of_a_clients_links_is_no_weaker_than_its_released_answers(tru
 
 def test_of_several_priors_the_best_is_taken_and_chance_where_none_is_better(truth: Truth) -> None:
     pairs = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
-    so = np.array([1, 0, 1, 0])
-    telling = link_prior(truth, SERVER, pairs, so, [so.astype(float)])
+    is_edge = np.array([1, 0, 1, 0])
+    telling = link_prior(truth, SERVER, pairs, is_edge, [is_edge.astype(float)])
     assert telling is not None
-    assert metrics.area_under_curve(so, telling) == 1
-    wire = link_prior(truth, Adversary.parse("wire"), pairs, so, [-so.astype(float)])
+    assert metrics.area_under_curve(is_edge, telling) == 1
+    wire = link_prior(truth, Adversary.parse("wire"), pairs, is_edge, [-is_edge.astype(float)])
     assert wire is None
 
 

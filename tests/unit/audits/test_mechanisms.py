@@ -85,12 +85,16 @@ def quiet_channel(seed: int) -> Callable[[Policy], Channel]:
 
 
 def audited(
-    found: Experiment, make_channel: Callable[[Policy], Channel] | None = None, trials: int = TRIALS
+    prepared_run: Experiment,
+    make_channel: Callable[[Policy], Channel] | None = None,
+    trials: int = TRIALS,
 ) -> list[MechanismResult]:
     """All games but the guessing of seeds, which has tests of its own."""
-    planned = found.method.planned(found.config.method, found.config.training, found.public)
+    planned = prepared_run.method.planned(
+        prepared_run.config.method, prepared_run.config.training, prepared_run.public
+    )
     sound = with_noise(SystemNoise)
-    return audit_releases(found.policy, planned, make_channel or sound, trials, seed=0)
+    return audit_releases(prepared_run.policy, planned, make_channel or sound, trials, seed=0)
 
 
 def with_noise(make: Callable[[], NoiseSource]) -> Callable[[Policy], Channel]:
@@ -243,30 +247,30 @@ def test_halved_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch, local: Ex
 
 @pytest.mark.usefixtures("few_birthdays")
 def test_halved_sensitivity_of_discrete_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sample = experiment(DISCRETE), distributed_discrete.sample
+    prepared_run, sample = experiment(DISCRETE), distributed_discrete.sample
     monkeypatch.setattr(
         distributed_discrete, "sample", lambda sigma, *rest: sample(sigma / 2, *rest)
     )
-    assert caught(audited(found)) >= {"canary", "linked", "shape"}
+    assert caught(audited(prepared_run)) >= {"canary", "linked", "shape"}
 
 
 @pytest.mark.usefixtures("few_birthdays")
 def test_discrete_noise_of_the_first_round_only_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, sample = experiment(DISCRETE), distributed_discrete._discretise_values
+    prepared_run, sample = experiment(DISCRETE), distributed_discrete._discretise_values
 
     def fading(rule: Any, values: Tensor, noise: Any, clients: Any, stream: Any) -> Any:
         quiet = rule if stream[2] == 1 else replace(rule, noise_multiplier=1e-2)
         return sample(quiet, values, noise, clients, stream)
 
     monkeypatch.setattr(distributed_discrete, "_discretise_values", fading)
-    assert caught(audited(found)) >= {"canary", "linked"}
+    assert caught(audited(prepared_run)) >= {"canary", "linked"}
 
 
-def _planned(found: Experiment) -> list[PlannedRelease]:
-    config = found.config
+def _planned(prepared_run: Experiment) -> list[PlannedRelease]:
+    config = prepared_run.config
     return [
         r
-        for r in found.method.planned(config.method, config.training, found.public)
+        for r in prepared_run.method.planned(config.method, config.training, prepared_run.public)
         if r.count and r.field == "weights"
     ]
 
@@ -486,11 +490,11 @@ def guessed(
 
 
 def first_message(
-    found: Experiment, make_channel: Callable[[Policy], Channel], confidence: float = 0.95
+    prepared_run: Experiment, make_channel: Callable[[Policy], Channel], confidence: float = 0.95
 ) -> AuditedMessage:
-    planned = [r for r in _planned(found) if r.message is _planned(found)[0].message]
+    planned = [r for r in _planned(prepared_run) if r.message is _planned(prepared_run)[0].message]
     rng = np.random.default_rng(0)
-    unlimited = replace(found.policy, budget=None)
+    unlimited = replace(prepared_run.policy, budget=None)
     return AuditedMessage(unlimited, planned, make_channel, 600, rng, confidence)
 
 
@@ -594,11 +598,11 @@ def test_uploads_are_what_the_channel_emits(local: Experiment) -> None:
 
 
 def test_a_discrete_trial_is_the_sum_over_the_least_honest_survivors() -> None:
-    found = experiment(DISCRETE)
-    (release,) = _planned(found)
-    rule = found.policy.rules[release.name]
+    prepared_run = experiment(DISCRETE)
+    (release,) = _planned(prepared_run)
+    rule = prepared_run.policy.rules[release.name]
     assert isinstance(rule, distributed_discrete.DistributedDiscrete)
-    host = Host(found.policy, [release], open_channel(found.policy, SystemNoise()))
+    host = Host(prepared_run.policy, [release], open_channel(prepared_run.policy, SystemNoise()))
     assert host.cohort == rule.least_noises
     seen, _ = host.emit_views({}, host.enrol_clients(4000), 1)
     one = rule.local_stddev(rule.plan_for(seen["weights"].shape[-1])) / rule.scale

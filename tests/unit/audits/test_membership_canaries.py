@@ -99,11 +99,11 @@ def test_a_clients_epsilon_covers_a_node_that_it_alone_holds(truth: Truth) -> No
 
 
 def test_every_canary_is_shown_whole_whatever_its_coin(truth: Truth) -> None:
-    found = truth.experiment.canaries
-    shown = canary_audit.shown_to_the_model(truth.graph, found)
-    degrees = torch.bincount(shown.edge_index[0], minlength=shown.num_nodes)[found.nodes]
+    canaries = truth.experiment.canaries
+    shown = canary_audit.shown_to_the_model(truth.graph, canaries)
+    degrees = torch.bincount(shown.edge_index[0], minlength=shown.num_nodes)[canaries.nodes]
     assert (degrees == 2).all()
-    assert torch.equal(shown.features[found.nodes], found.features)
+    assert torch.equal(shown.features[canaries.nodes], canaries.features)
 
 
 def test_the_number_of_guesses_hangs_on_nothing_but_the_number_of_canaries() -> None:

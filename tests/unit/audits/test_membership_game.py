@@ -133,13 +133,13 @@ def test_other_recipes_data_and_targets_have_other_shadows(truth: Truth) -> None
 
 
 def test_shadows_of_the_method_are_runs_of_it_that_learn_their_own_members(truth, game) -> None:
-    own = judged(truth, shadows="method", num_shadows=4)
-    found = shadow_training.shadows_for(own, game.question.ids)
-    assert found.logits.shape == (4, *game.question.shadows.logits.shape[1:])
-    right = found.logits.argmax(-1) == game.question.labels
-    assert right[found.member].mean() > right[~found.member].mean() + 0.02
-    assert shadow_training.shadows_for(own, game.question.ids).logits.tolist() == (
-        found.logits.tolist()
+    judged_truth = judged(truth, shadows="method", num_shadows=4)
+    method_shadows = shadow_training.shadows_for(judged_truth, game.question.ids)
+    assert method_shadows.logits.shape == (4, *game.question.shadows.logits.shape[1:])
+    right = method_shadows.logits.argmax(-1) == game.question.labels
+    assert right[method_shadows.member].mean() > right[~method_shadows.member].mean() + 0.02
+    assert shadow_training.shadows_for(judged_truth, game.question.ids).logits.tolist() == (
+        method_shadows.logits.tolist()
     )
 
 

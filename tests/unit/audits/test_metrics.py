@@ -144,13 +144,13 @@ def test_top1_shares_the_point_among_ties() -> None:
 
 def test_figures_are_what_findings_take() -> None:
     labels, scores = drawn(4)
-    for found in (
+    for measured_interval in (
         metrics.auc_interval(labels, scores),
         metrics.auc_gain_interval(labels, scores, -scores),
         metrics.bootstrap_mean(labels, 0),
     ):
-        assert isinstance(found, Interval)
-        assert found.low <= found.value <= found.high
+        assert isinstance(measured_interval, Interval)
+        assert measured_interval.low <= measured_interval.value <= measured_interval.high
 
 
 # ---------------------------------------------------------------------------------- refused inputs

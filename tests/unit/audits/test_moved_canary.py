@@ -46,11 +46,11 @@ def played(factor: float, **changed: object) -> MechanismResult:
 
 
 def test_sound_noise_shows_most_of_the_claim_and_no_more():
-    found = played(1.0)
-    assert found.verdict == "NOT_DETECTED"
-    assert found.unit == "node"
-    assert found.claimed == pytest.approx(4, abs=0.05)
-    assert found.lower > 0.5 * found.claimed
+    canary_result = played(1.0)
+    assert canary_result.verdict == "NOT_DETECTED"
+    assert canary_result.unit == "node"
+    assert canary_result.claimed == pytest.approx(4, abs=0.05)
+    assert canary_result.lower > 0.5 * canary_result.claimed
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.01])

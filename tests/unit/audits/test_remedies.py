@@ -20,12 +20,12 @@ def by_key(*remedies: Remedy) -> dict[str, tuple[str, ...]]:
 
 
 def test_remedy_is_offered_only_if_it_stops_every_leak_of_a_cell() -> None:
-    found = answer(
+    given_answer = answer(
         leak("one", stopped_by="masks; noise on the rows"),
         leak("two", stopped_by="noise on the rows; masks do not"),
         leak("three", "LABEL-SERVER", stopped_by="masks; noise on the rows"),
     )
-    assert by_key(*found.remedies) == {
+    assert by_key(*given_answer.remedies) == {
         "masks": ("SFG-LABEL-SERVER",),
         "noise": ("SFG-LABEL-SERVER", "SFG-LINK-SERVER"),
     }
@@ -33,12 +33,12 @@ def test_remedy_is_offered_only_if_it_stops_every_leak_of_a_cell() -> None:
 
 def test_remedy_without_a_setting_is_told_in_words() -> None:
     words = "not answering for others' nodes; noise on the edges; masks do not"
-    found = answer(
+    given_answer = answer(
         leak("one", "LINK-CLIENT", stopped_by=words),
         leak("two", "LINK-OUTSIDER", stopped_by="noise on the edges"),
         leak("three", "MODEL-OUTSIDER", stopped_by="masks do not"),
     )
-    assert by_key(*found.remedies) == {
+    assert by_key(*given_answer.remedies) == {
         "noise on the edges": ("SFG-LINK-CLIENT", "SFG-LINK-OUTSIDER"),
         "no remedy is known": ("SFG-MODEL-OUTSIDER",),
     }

@@ -18,24 +18,24 @@ KINDS = np.eye(6)
 
 def sum_of(rng: np.random.Generator, count: int = 80) -> tuple[np.ndarray, Array, Array]:
     """Members and others of unlike kinds, and of sizes of their own; what each moves a sum by."""
-    so = np.arange(count) % 2
-    kind = np.where(rng.random(count) < 0.5, so, rng.integers(6, size=count))
+    is_member = np.arange(count) % 2
+    kind = np.where(rng.random(count) < 0.5, is_member, rng.integers(6, size=count))
     moves = KINDS[kind] * rng.uniform(0.5, 1.5, (count, 1))
-    total = (so[:, None] * moves).sum(0)
-    return so, moves, total - so[:, None] * moves
+    total = (is_member[:, None] * moves).sum(0)
+    return is_member, moves, total - is_member[:, None] * moves
 
 
 def leaks(made: type[BinaryGame], noise_sd: float, draws: int = 60) -> float:
     """The share of noise draws under which the interval of the gain lies above 0."""
-    rng, found = np.random.default_rng(0), 0
+    rng, leak_count = np.random.default_rng(0), 0
     for _ in range(draws):
-        so, moves, without = sum_of(rng)
-        seen = (so[:, None] * moves).sum(0) + noise_sd * rng.standard_normal(6)
-        more = shared_sd(so, moves, rng) if made is SumGame else 0.0
-        targets = SumQuestion(ids=np.arange(len(so)), moves=moves, sum_without=without)
-        game = made(targets, "AUC", "node", so, shared_sd=more)
-        found += game.gain(likelihood_ratios(seen, without, moves)).low > 0
-    return found / draws
+        is_member, moves, without = sum_of(rng)
+        seen = (is_member[:, None] * moves).sum(0) + noise_sd * rng.standard_normal(6)
+        more = shared_sd(is_member, moves, rng) if made is SumGame else 0.0
+        targets = SumQuestion(ids=np.arange(len(is_member)), moves=moves, sum_without=without)
+        game = made(targets, "AUC", "node", is_member, shared_sd=more)
+        leak_count += game.gain(likelihood_ratios(seen, without, moves)).low > 0
+    return leak_count / draws
 
 
 def test_noise_that_hides_everybody_is_no_leak_whatever_its_one_draw_is() -> None:
@@ -51,14 +51,14 @@ def test_without_noise_every_draw_is_a_leak() -> None:
 def test_who_moves_a_sum_alike_is_not_ranked_by_the_noise_they_share(
     noise_sd: float, low: float, high: float
 ) -> None:
-    rng, so = np.random.default_rng(1), np.arange(40) % 2
+    rng, is_member = np.random.default_rng(1), np.arange(40) % 2
     moves = np.ones((40, 5))
-    total = (so[:, None] * moves).sum(0)
-    without = total - so[:, None] * moves
+    total = (is_member[:, None] * moves).sum(0)
+    without = total - is_member[:, None] * moves
     scores = likelihood_ratios(total + noise_sd * rng.standard_normal(5), without, moves)
     targets = SumQuestion(ids=np.arange(40), moves=moves, sum_without=without)
-    assert BinaryGame(targets, "AUC", "node", so).measure(scores).value == 1
-    assert low <= SumGame(targets, "AUC", "node", so).measure(scores).value <= high
+    assert BinaryGame(targets, "AUC", "node", is_member).measure(scores).value == 1
+    assert low <= SumGame(targets, "AUC", "node", is_member).measure(scores).value <= high
 
 
 def test_targets_that_move_a_sum_each_in_its_way_are_ranked_as_before() -> None:
@@ -89,13 +89,13 @@ def parallel_moves(spread: float) -> Array:
 
 def play_draw(moves: Array, sd: float, seed: int) -> tuple[SumGame, Array]:
     """A game on a sum with noise of this size, and the scores of the best test."""
-    so = np.arange(len(moves)) % 2
-    total = (so[:, None] * moves).sum(0)
-    without = total - so[:, None] * moves
+    is_member = np.arange(len(moves)) % 2
+    total = (is_member[:, None] * moves).sum(0)
+    without = total - is_member[:, None] * moves
     seen = total + sd * np.random.default_rng(seed).standard_normal(moves.shape[1])
-    targets = SumQuestion(ids=np.arange(len(so)), moves=moves, sum_without=without)
-    more = shared_sd(so, moves, np.random.default_rng(0))
-    game = SumGame(targets, "AUC", "node", so, shared_sd=more)
+    targets = SumQuestion(ids=np.arange(len(is_member)), moves=moves, sum_without=without)
+    more = shared_sd(is_member, moves, np.random.default_rng(0))
+    game = SumGame(targets, "AUC", "node", is_member, shared_sd=more)
     return game, likelihood_ratios(seen, without, moves)
 
 

@@ -31,7 +31,7 @@ SURE = 3.29 / 1.96
 def played(config: RunConfig) -> list[Finding]:
     """All attacks that this run gives anything to."""
     truth = Truth.of(runner.start(config).folder)
-    player, found = Player(truth, 0, 0.05, defended=True), []
+    player, played_findings = Player(truth, 0, 0.05, defended=True), []
     for attack in map(get_attack, attack_names()):
         for kind in sorted(attack.adversaries):
             adversary = DEFAULT_ADVERSARY[kind]
@@ -44,8 +44,8 @@ def played(config: RunConfig) -> list[Finding]:
                 continue
             finding, _ = player.play(Task(attack, adversary))
             if finding.gain is not None:
-                found.append(finding)
-    return found
+                played_findings.append(finding)
+    return played_findings
 
 
 def below(findings: list[Finding]) -> list[str]:

@@ -83,11 +83,11 @@ def test_an_installed_method_is_listed_and_has_its_settings(offer: Offer) -> Non
 def test_one_that_cannot_be_loaded_does_not_hide_the_others(offer: Offer, kind: str) -> None:
     offer(f"securefg.{kind}", "broken", "import no_such_module_anywhere\n")
     offer(f"securefg.{kind}", "empty", "")
-    found = listed(kind)
-    assert found["broken"].startswith("cannot be loaded: ")
-    assert "No module named 'no_such_module_anywhere'" in found["broken"]
-    assert found["empty"].startswith("cannot be loaded: ")
-    assert {*found} > {"broken", "empty"}
+    listed_entries = listed(kind)
+    assert listed_entries["broken"].startswith("cannot be loaded: ")
+    assert "No module named 'no_such_module_anywhere'" in listed_entries["broken"]
+    assert listed_entries["empty"].startswith("cannot be loaded: ")
+    assert {*listed_entries} > {"broken", "empty"}
 
 
 def test_a_module_without_what_is_asked_for_is_refused(offer: Offer) -> None:

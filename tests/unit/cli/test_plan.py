@@ -131,14 +131,20 @@ def explained(name: str, *overrides: str) -> str:
 
 
 def test_a_clients_epsilon_is_told_per_node_over_all_its_holders():
-    said = explained(
+    printed_text = explained(
         "fedavg_csbm",
         "privacy={mechanism: local_gaussian, target_epsilon: 4, adjacency: zero_out}",
     )
-    assert "epsilon per client 4.00 at delta 1e-5: one client zeroed out, 60 clients in all" in said
-    assert "epsilon per node 63.5 at delta 1e-5: one node removed, added or changed, over" in said
-    assert "up to 18 clients that hold it, 600 nodes in all" in said
-    assert "not covered validation labels, by which the kept round is chosen" in said
+    assert (
+        "epsilon per client 4.00 at delta 1e-5: one client zeroed out, 60 clients in all"
+        in printed_text
+    )
+    assert (
+        "epsilon per node 63.5 at delta 1e-5: one node removed, added or changed, over"
+        in printed_text
+    )
+    assert "up to 18 clients that hold it, 600 nodes in all" in printed_text
+    assert "not covered validation labels, by which the kept round is chosen" in printed_text
     kept = explained("fedavg_csbm", "training.final_model=last")
     assert "not covered validation labels" not in kept
     assert "not covered answers for nodes, which are shown to others" in kept
@@ -164,7 +170,7 @@ BY_HAND = [*SIZES, "--clients", "10", "--holders", "1", "--links", "8"]
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own_config(tmp_path: Path) -> Path:
     """A config of the user's own folder of 60 nodes at 3 clients, of which half train."""
     import numpy as np
 
@@ -186,60 +192,60 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_plan_of_an_own_folder_reads_its_sizes(own: Path) -> None:
-    said = CliRunner().invoke(app, ["plan", str(own)])
+def test_plan_of_an_own_folder_reads_its_sizes(own_config: Path) -> None:
+    said = CliRunner().invoke(app, ["plan", str(own_config)])
     assert said.exit_code == 0, said.output
     assert "30 of 60 nodes train, 3 clients" in said.output
 
 
-def test_plan_by_hand_needs_no_folder(own: Path) -> None:
+def test_plan_by_hand_needs_no_folder(own_config: Path) -> None:
     import shutil
 
-    shutil.rmtree(own.parent / "prepared")
-    said = CliRunner().invoke(app, ["plan", str(own), *BY_HAND])
+    shutil.rmtree(own_config.parent / "prepared")
+    said = CliRunner().invoke(app, ["plan", str(own_config), *BY_HAND])
     assert said.exit_code == 0, said.output
     assert "4,500 of 7,650 nodes train, 10 clients" in said.output
-    told = CliRunner().invoke(app, ["explain", str(own), *BY_HAND], env={"COLUMNS": "200"})
+    told = CliRunner().invoke(app, ["explain", str(own_config), *BY_HAND], env={"COLUMNS": "200"})
     assert told.exit_code == 0, told.output
     assert "with at most 8 links" in told.output
-    some = CliRunner().invoke(app, ["plan", str(own), *SIZES[:2]])
+    some = CliRunner().invoke(app, ["plan", str(own_config), *SIZES[:2]])
     assert isinstance(some.exception, DataError)
 
 
-def test_plan_of_an_own_folder_agrees_with_what_its_run_claims(own: Path) -> None:
+def test_plan_of_an_own_folder_agrees_with_what_its_run_claims(own_config: Path) -> None:
     from securefg.runs.assembly import prepare
     from securefg.runs.epsilons import planned_epsilons
     from securefg.runs.sizes import Sizes, setup_of, with_sizes
 
-    given = load_config(own)
+    given = load_config(own_config)
     by_sizes = planned_epsilons(setup_of(with_sizes(given, Sizes())))
-    text = (own.parent / "prepared" / "split.csv").read_text().replace("59,val", "59,test")
-    (own.parent / "prepared" / "split.csv").write_text(text)
+    text = (own_config.parent / "prepared" / "split.csv").read_text().replace("59,val", "59,test")
+    (own_config.parent / "prepared" / "split.csv").write_text(text)
     by_data = planned_epsilons(prepare(given))
     assert by_sizes["node"].epsilon == pytest.approx(by_data["node"].epsilon)
     assert by_sizes["node"].holders == by_data["node"].holders == 2
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message_text"),
     [
         (["--nodes", "10", "--train", "11"], "--train: found 11; expected at most 10"),
         (["--clients", "2", "--holders", "3"], "--holders: found 3; expected at most 2"),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(
-    own: Path, options: list[str], said: str
+    own_config: Path, options: list[str], message_text: str
 ) -> None:
     from securefg.runs.sizes import Sizes, with_sizes
 
     numbers = {
         name.strip("-"): int(value) for name, value in zip(*[iter(options)] * 2, strict=True)
     }
-    with pytest.raises(ConfigError, match=said):
-        with_sizes(load_config(own), Sizes(**numbers))
+    with pytest.raises(ConfigError, match=message_text):
+        with_sizes(load_config(own_config), Sizes(**numbers))
 
 
-def test_links_of_a_method_without_them_are_refused(own: Path) -> None:
+def test_links_of_a_method_without_them_are_refused(own_config: Path) -> None:
     from securefg.runs.sizes import Sizes, with_sizes
 
     given = load_config(CONFIGS / "quickstart.yaml")

@@ -60,20 +60,20 @@ def test_runs_are_listed_and_cleared_up_only_when_told(tmp_path: Path) -> None:
     half = next(tmp_path.glob("half-*"))
     old(half)
 
-    def said(*arguments: str) -> str:
+    def list_runs(*arguments: str) -> str:
         result = CliRunner().invoke(app, ["runs", str(tmp_path), *arguments])
         assert result.exit_code == 0, result.output
         return result.output
 
-    assert "3 runs" in said()
-    assert "would remove" in said("--clean", "unfinished")
+    assert "3 runs" in list_runs()
+    assert "would remove" in list_runs("--clean", "unfinished")
     assert half.is_dir()
-    said("--clean", "unfinished", "--yes")
+    list_runs("--clean", "unfinished", "--yes")
     assert not half.exists()
     assert next(tmp_path.glob("busy-*")).is_dir()  # written to a moment ago: it may be running
     done = next(tmp_path.glob("done-*"))
     assert (done / "checkpoints").is_dir()
-    said("--clean", "checkpoints", "--yes")
+    list_runs("--clean", "checkpoints", "--yes")
     assert not (done / "checkpoints").exists()
     assert (next(tmp_path.glob("busy-*")) / "checkpoints").is_dir()
     assert isinstance(CliRunner().invoke(app, ["runs", "nowhere"]).exception, InputError)

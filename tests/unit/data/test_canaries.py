@@ -41,12 +41,12 @@ def _drawn(graph: Graph, seed: int = 0, **settings: int) -> Canaries:
 
 def test_a_canary_has_rare_words_of_its_own_and_a_usual_length() -> None:
     graph = _words()
-    found = _drawn(graph)
-    used = (found.features > 0).float()
+    canaries = _drawn(graph)
+    used = (canaries.features > 0).float()
     frequency = graph.features.sum(0)
     assert used.sum(0).max() == 1  # no word in two canaries
     assert (used @ frequency / used.sum(1)).max() < frequency.mean()
-    lengths = found.features.norm(dim=1)
+    lengths = canaries.features.norm(dim=1)
     torch.testing.assert_close(lengths, graph.features.norm(dim=1).median().expand(CANARIES))
 
 
@@ -70,13 +70,13 @@ def test_one_that_is_out_leaves_an_empty_node() -> None:
 
 def test_one_that_is_in_trains_with_its_edges() -> None:
     graph = _words()
-    found = _drawn(graph)
-    whole = with_canaries(graph, found)
-    present = found.nodes[found.inside]
+    canaries = _drawn(graph)
+    whole = with_canaries(graph, canaries)
+    present = canaries.nodes[canaries.inside]
     assert whole.split.train[present].all()
     assert not (whole.split.val | whole.split.test)[present].any()
-    assert torch.equal(whole.labels[present], found.labels[found.inside])
-    for node, near in zip(present, found.neighbours[found.inside], strict=True):
+    assert torch.equal(whole.labels[present], canaries.labels[canaries.inside])
+    for node, near in zip(present, canaries.neighbours[canaries.inside], strict=True):
         assert set(whole.edge_index[1][whole.edge_index[0] == node].tolist()) == set(near.tolist())
     assert torch.equal(whole.edge_index, undirected(whole.edge_index, whole.num_nodes))
 

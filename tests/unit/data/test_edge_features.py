@@ -86,11 +86,11 @@ def test_features_stay_with_their_edges_in_every_part_of_the_graph(tmp_path: Pat
 def test_other_edges_have_their_features_or_zeros() -> None:
     graph = drawn()
     missing = torch.tensor([[0], [0]])
-    found = graph.with_edges(torch.cat([graph.edge_index.flip(1), missing], 1))
-    assert found.edge_features is not None
+    wider_graph = graph.with_edges(torch.cat([graph.edge_index.flip(1), missing], 1))
+    assert wider_graph.edge_features is not None
     assert graph.edge_features is not None
-    assert torch.equal(found.edge_features[:-1], graph.edge_features.flip(0))
-    assert found.edge_features[-1].tolist() == [0, 0]
+    assert torch.equal(wider_graph.edge_features[:-1], graph.edge_features.flip(0))
+    assert wider_graph.edge_features[-1].tolist() == [0, 0]
 
 
 def test_features_of_other_edges_are_refused() -> None:
@@ -161,7 +161,7 @@ def test_edge_features_of_a_wrong_form_are_refused(banks: Path, tmp_path: Path) 
     write_prepared(prepared(banks, table_settings(banks)), tmp_path / "out")
     path = tmp_path / "out" / "edge_features.npz"
     count = np.load(path)["edge_attr"].shape[0]
-    for arrays, said in (
+    for arrays, message_text in (
         ({"edge_attr": np.zeros((count - 1, 2))}, "a row per edge"),
         ({"edge_attr": np.zeros(count)}, r"wanted edge_attr \(E, k\)"),
         ({"edge_attr": np.full((count, 2), np.nan)}, "finite"),
@@ -169,7 +169,7 @@ def test_edge_features_of_a_wrong_form_are_refused(banks: Path, tmp_path: Path) 
         ({"rows": np.zeros(3)}, "found rows"),
     ):
         np.savez(path, **arrays)  # type: ignore[arg-type]
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message_text):
             load(DataSettings(name="folder", folder=tmp_path / "out"), 0)
 
 

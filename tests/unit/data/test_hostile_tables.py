@@ -175,12 +175,12 @@ def test_hundred_thousand_categories_are_stopped(tmp_path: Path) -> None:
 
 def test_value_that_is_rare_at_every_bank_stays_out_of_the_schema(tmp_path: Path) -> None:
     for number, bank in enumerate(("a", "b", "c", "d")):
-        own = lines(
+        bank_lines = lines(
             "word",
             lambda n, r: "Atlantis" if n < 9 else r.choice(["Wien", "Graz"]),
             ids=lambda n, number=number: f"{number}-{n}",  # type: ignore[misc]
         )
-        tables(tmp_path / "banks" / bank, own)
+        tables(tmp_path / "banks" / bank, bank_lines)
     made = prepared(tmp_path / "banks", table_settings(tmp_path / "banks"))
     assert made.faults == ()
     assert made.schema.columns[0].values == ("Graz", "Wien")

@@ -84,11 +84,14 @@ def test_a_dataset_has_the_figures_of_the_catalogue(name: str):
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_read_published_dataset_equals_recorded_bits(name: str):
-    dataset, found = geometric.read(Path(os.environ["SECUREFG_DATA"]), name), hashlib.sha256()
+    dataset, array_digest = (
+        geometric.read(Path(os.environ["SECUREFG_DATA"]), name),
+        hashlib.sha256(),
+    )
     for key, value in sorted(dataset.tensors().items()):
-        found.update(f"{key} {tuple(value.shape)} {value.dtype}".encode())
-        found.update(value.contiguous().numpy().tobytes())
-    assert found.hexdigest() == DIGESTS[name]
+        array_digest.update(f"{key} {tuple(value.shape)} {value.dtype}".encode())
+        array_digest.update(value.contiguous().numpy().tobytes())
+    assert array_digest.hexdigest() == DIGESTS[name]
 
 
 @pytest.mark.parametrize("name", DRAWN)

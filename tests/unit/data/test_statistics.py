@@ -32,14 +32,14 @@ def edge_set(graph: Graph) -> set[tuple[int, ...]]:
 @given(clients=memberships, seed=st.integers(0, 50), directed=st.booleans())
 def test_edges_are_held_lost_or_foreign_as_counted_one_by_one(clients, seed, directed):
     graph = random_graph(20, 60, seed, directed)
-    found = statistics(graph, partition_of(clients))
+    graph_statistics = statistics(graph, partition_of(clients))
     edges = edge_set(graph)
-    for client, nodes in zip(found.clients, clients, strict=True):
+    for client, nodes in zip(graph_statistics.clients, clients, strict=True):
         inside = [len(set(edge) & nodes) for edge in edges]
         assert client.num_edges == inside.count(2)
         assert client.num_lost_edges == inside.count(1)
     unheld = [edge for edge in edges if not any(set(edge) <= nodes for nodes in clients)]
-    assert found.num_unheld_edges == len(unheld)
+    assert graph_statistics.num_unheld_edges == len(unheld)
 
 
 @settings(max_examples=30, deadline=None)
@@ -49,14 +49,16 @@ def test_histograms_and_splits_agree_with_the_shards(clients, seed):
     partition = partition_of(clients)
     found = statistics(graph, partition)
     for client, shard in zip(found.clients, shards(graph, partition), strict=True):
-        own = shard.graph
-        degrees = torch.bincount(own.edge_index[0], minlength=own.num_nodes).tolist()
+        shard_graph = shard.graph
+        degrees = torch.bincount(
+            shard_graph.edge_index[0], minlength=shard_graph.num_nodes
+        ).tolist()
         bins = [degree.bit_length() for degree in degrees]
         expected = [bins.count(b) for b in range(len(client.degree_counts))]
         assert list(client.degree_counts) == expected
-        assert sum(expected) == client.num_nodes == own.num_nodes
-        assert list(client.label_counts) == torch.bincount(own.labels, minlength=3).tolist()
-        assert (client.num_train, client.num_val, client.num_test) == own.split.sizes
+        assert sum(expected) == client.num_nodes == shard_graph.num_nodes
+        assert list(client.label_counts) == torch.bincount(shard_graph.labels, minlength=3).tolist()
+        assert (client.num_train, client.num_val, client.num_test) == shard_graph.split.sizes
 
 
 def test_overlaps_are_counted_between_all_pairs(graph: Graph):
@@ -91,8 +93,8 @@ def test_twenty_thousand_clients_are_counted_at_once():
     graph = random_graph(20_000, 50_000)
     bounds = torch.arange(20_001)
     start = time.process_time()
-    found = statistics(graph, Partition("one_node", 20_000, bounds[:-1], bounds))
+    graph_statistics = statistics(graph, Partition("one_node", 20_000, bounds[:-1], bounds))
     # One pass over the edges per client took minutes; all at once takes below a second.
     assert time.process_time() - start < 10
-    assert found.num_unheld_edges == graph.num_edges
-    assert sum(client.num_lost_edges for client in found.clients) == 2 * graph.num_edges
+    assert graph_statistics.num_unheld_edges == graph.num_edges
+    assert sum(client.num_lost_edges for client in graph_statistics.clients) == 2 * graph.num_edges

@@ -159,13 +159,13 @@ ENDS: dict[str, tuple[Sequence[Row], str, str]] = {
 def test_ends_that_match_no_node_are_one_fault_with_advice(
     what: str, yaml: str, tmp_path: Path
 ) -> None:
-    edges, header, said = ENDS[what]
+    edges, header, message_text = ENDS[what]
     nodes = ROWS
     if what == "zeros were lost":
         nodes = [(f"{number - 1000:06}", *rest) for number, *rest in ROWS]  # type: ignore[operator]
     found = faults(tables(tmp_path / "t", lines("id,age,label", nodes), edges, yaml, header))
     assert len(found) == 1
-    assert said in found[0]
+    assert message_text in found[0]
 
 
 def test_ends_outside_the_tables_are_dropped_without_a_fault(tmp_path: Path) -> None:
@@ -204,11 +204,11 @@ LABELS: dict[str, tuple[Callable[[int], object], str]] = {
 
 @pytest.mark.parametrize("what", LABELS)
 def test_labels_that_mislead_are_stopped(what: str, tmp_path: Path) -> None:
-    label, said = LABELS[what]
+    label, message_text = LABELS[what]
     rows = [(row[0], row[1], label(n)) for n, row in enumerate(ROWS)]
     found = faults(tables(tmp_path / "t", lines("id,age,label", rows)))
     assert len(found) == 1
-    assert said in found[0], found
+    assert message_text in found[0], found
 
 
 def test_column_that_gives_the_label_away_is_named(tmp_path: Path) -> None:

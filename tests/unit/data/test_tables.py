@@ -28,7 +28,7 @@ def test_a_first_line_without_numbers_is_a_header(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "found"),
+    ("text", "line", "shown_value"),
     [
         ("0 1\n2 x\n", 2, "'2 x'"),
         ("0 1\n\n2 1.5\n", 3, "'2 1.5'"),
@@ -40,13 +40,13 @@ def test_a_first_line_without_numbers_is_a_header(tmp_path: Path):
     ],
 )
 def test_a_fault_names_the_file_the_line_and_what_was_found(
-    tmp_path: Path, text: str, line: int, found: str
+    tmp_path: Path, text: str, line: int, shown_value: str
 ):
     path = written(tmp_path, text)
     with pytest.raises(DataError) as caught:
         read_table(path, np.int64, columns=2)
     assert f"{path}, line {line}: found" in str(caught.value)
-    assert found in str(caught.value)
+    assert shown_value in str(caught.value)
     assert "wanted" in str(caught.value)
 
 

@@ -175,7 +175,7 @@ def test_parquet_gives_what_csv_gives(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "edges", "said"),
+    ("nodes", "edges", "message_text"),
     [
         (NODES + "AT-1,3,private,no,north\n", EDGES, r"accounts\.csv, line 7: .*'AT-1' a second"),
         (NODES + ",3,private,no,north\n", EDGES, r"accounts\.csv, line 7: found no account"),
@@ -187,12 +187,14 @@ def test_parquet_gives_what_csv_gives(folder: Path, tmp_path: Path) -> None:
         (NODES.replace(",north", ",", 1), EDGES, "no bank for node 'AT-1'"),
     ],
 )
-def test_every_fault_names_its_line(tmp_path: Path, nodes: str, edges: str, said: str) -> None:
+def test_every_fault_names_its_line(
+    tmp_path: Path, nodes: str, edges: str, message_text: str
+) -> None:
     import re
 
     folder = written(tmp_path / "bad", nodes, edges)
     found = faults(folder)
-    assert any(re.search(said, fault) for fault in found), found
+    assert any(re.search(message_text, fault) for fault in found), found
     with pytest.raises(DataError):
         ready(folder, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
@@ -323,11 +325,11 @@ def test_every_method_trains_where_some_nodes_have_no_label(tmp_path: Path, meth
     np.savez(tmp_path / "features.npz", x=stream.random((n, 4)) + y[:, None])
     np.savez(tmp_path / "labels.npz", y=np.where(np.arange(n) % 5 == 0, -1, y))
     np.savez(tmp_path / "edges.npz", edge_index=stream.integers(0, n, (2, 120)))
-    one = method in ("nfedgnn", "gfl_appnp")
+    is_one_node = method in ("nfedgnn", "gfl_appnp")
     config = {
         "method": {"name": method},
         "data": {"name": "folder", "folder": str(tmp_path), "split": {"kind": "shares"}},
-        "partition": {"name": "one_node"} if one else {"name": "random", "num_clients": 3},
+        "partition": {"name": "one_node"} if is_one_node else {"name": "random", "num_clients": 3},
         "training": {"rounds": 2, "patience": None},
         "output": {"root": str(tmp_path / "runs")},
     }

@@ -15,7 +15,7 @@ from tests.small import config
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[room.Nursery]:
+def own_nursery() -> Iterator[room.Nursery]:
     """Not the one that other tests of this process share."""
     made = room.Nursery()
     yield made
@@ -30,9 +30,9 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_a_host_is_born_and_ends_when_it_is_told(own: room.Nursery) -> None:
+def test_a_host_is_born_and_ends_when_it_is_told(own_nursery: room.Nursery) -> None:
     ours, theirs = socket.socketpair()
-    child = own.bear_child(theirs)
+    child = own_nursery.bear_child(theirs)
     theirs.close()
     assert alive(child.pid)
     child.end()
@@ -41,9 +41,9 @@ def test_a_host_is_born_and_ends_when_it_is_told(own: room.Nursery) -> None:
     ours.close()
 
 
-def test_a_host_ends_by_itself_when_its_parent_is_gone(own: room.Nursery) -> None:
+def test_a_host_ends_by_itself_when_its_parent_is_gone(own_nursery: room.Nursery) -> None:
     ours, theirs = socket.socketpair()
-    child = own.bear_child(theirs)
+    child = own_nursery.bear_child(theirs)
     theirs.close()
     ours.close()
     child.end(grace=20)
@@ -51,19 +51,19 @@ def test_a_host_ends_by_itself_when_its_parent_is_gone(own: room.Nursery) -> Non
 
 
 def test_a_killed_nursery_leaves_no_host_and_another_takes_its_place(
-    own: room.Nursery, monkeypatch: pytest.MonkeyPatch
+    own_nursery: room.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_nurseries", [own])
+    monkeypatch.setattr(room, "_nurseries", [own_nursery])
     ours, theirs = socket.socketpair()
-    child = own.bear_child(theirs)
+    child = own_nursery.bear_child(theirs)
     theirs.close()
-    os.kill(own._process.pid, signal.SIGKILL)
-    own._process.wait()
+    os.kill(own_nursery._process.pid, signal.SIGKILL)
+    own_nursery._process.wait()
     child.end()
     assert ours.recv(1) == b""
     ours.close()
     another = room.start_nursery()
-    assert another is not own
+    assert another is not own_nursery
     another.close()
 
 

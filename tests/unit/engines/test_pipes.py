@@ -55,12 +55,12 @@ def test_what_is_shared_cannot_be_changed_and_goes_with_its_last_view(
     ends: tuple[Connection, Connection],
 ) -> None:
     pipes.send(ends[0], {}, bytes(pipes.LARGE))
-    _, found = pipes.receive(ends[1])
-    assert isinstance(found, memoryview)
-    assert found.readonly
+    _, received_view = pipes.receive(ends[1])
+    assert isinstance(received_view, memoryview)
+    assert received_view.readonly
     assert shared_by(os.getpid())
-    part = found[5:]
-    del found
+    part = received_view[5:]
+    del received_view
     assert shared_by(os.getpid())
     del part
     assert shared_by(os.getpid()) == []

@@ -115,12 +115,12 @@ def test_rows_are_restored_from_the_census() -> None:
     census = {"holds": HOLDS.sum(0)}
     request = with_summable_rows(Ask(weights=START, allowed=None), Sent, census, 2)
     replies = opened(without_constants(BY_ROWS, by_rows(), request), [0, 1, 2])
-    found = with_constants(BY_ROWS, replies, Sent, request, census)
+    restored_reply = with_constants(BY_ROWS, replies, Sent, request, census)
     wanted = CLASSES.sum(0)
     wanted[2:] = 0
-    assert torch.allclose(found.sum("classes"), wanted)
-    assert torch.allclose(found.mean("classes"), wanted / 3)
-    assert found.sum("holds").flatten().tolist() == [2, 3, 0, 0]
+    assert torch.allclose(restored_reply.sum("classes"), wanted)
+    assert torch.allclose(restored_reply.mean("classes"), wanted / 3)
+    assert restored_reply.sum("holds").flatten().tolist() == [2, 3, 0, 0]
 
 
 def test_rows_without_a_count_of_holders_leave_no_client() -> None:

@@ -60,11 +60,11 @@ def test_a_client_without_test_nodes_has_no_accuracy() -> None:
 
 
 def test_pooled_accuracies_count_nodes_and_not_clients() -> None:
-    found = pool_scores([local(0, [0], [0], [2]), local(1, [2], [2, 3, 4], [0, 1, 3])])
-    assert found.val_accuracy == pytest.approx(2 / 4)
-    assert found.test_accuracy == pytest.approx(3 / 4)
-    assert found.val_loss == pytest.approx((2 * RIGHT + 2 * WRONG) / 4, abs=1e-6)
-    assert found.train_loss == pytest.approx((RIGHT + WRONG) / 2, abs=1e-6)
+    pooled_scores = pool_scores([local(0, [0], [0], [2]), local(1, [2], [2, 3, 4], [0, 1, 3])])
+    assert pooled_scores.val_accuracy == pytest.approx(2 / 4)
+    assert pooled_scores.test_accuracy == pytest.approx(3 / 4)
+    assert pooled_scores.val_loss == pytest.approx((2 * RIGHT + 2 * WRONG) / 4, abs=1e-6)
+    assert pooled_scores.train_loss == pytest.approx((RIGHT + WRONG) / 2, abs=1e-6)
 
 
 def test_clients_that_hold_everything_apart_pool_to_the_scores_of_the_union() -> None:

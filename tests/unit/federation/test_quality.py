@@ -34,34 +34,38 @@ def drawn(classes: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_scores_are_those_of_scikit_learn(classes: int) -> None:
     logits, labels = drawn(classes)
-    found = quality_of_logits(logits, labels, torch.ones(300, dtype=torch.bool))
-    assert found is not None
-    said, chances = logits.argmax(1), logits.softmax(1).double()
-    assert found.balanced_accuracy == pytest.approx(known.balanced_accuracy_score(labels, said))
-    assert found.macro_f1 == pytest.approx(known.f1_score(labels, said, average="macro"))
+    label_quality = quality_of_logits(logits, labels, torch.ones(300, dtype=torch.bool))
+    assert label_quality is not None
+    predicted, chances = logits.argmax(1), logits.softmax(1).double()
+    assert label_quality.balanced_accuracy == pytest.approx(
+        known.balanced_accuracy_score(labels, predicted)
+    )
+    assert label_quality.macro_f1 == pytest.approx(
+        known.f1_score(labels, predicted, average="macro")
+    )
     if classes == 2:
         area = known.roc_auc_score(labels, chances[:, 1])
         precision = known.average_precision_score(labels, chances[:, 1])
-        assert found.majority > 0.9
+        assert label_quality.majority > 0.9
     else:
         chances = chances / chances.sum(1, keepdim=True)
         area = known.roc_auc_score(labels, chances, multi_class="ovr")
         precision = known.average_precision_score(torch.eye(4)[labels], chances)
-    assert found.roc_auc == pytest.approx(area, abs=1e-6)
-    assert found.average_precision == pytest.approx(precision, abs=1e-6)
+    assert label_quality.roc_auc == pytest.approx(area, abs=1e-6)
+    assert label_quality.average_precision == pytest.approx(precision, abs=1e-6)
 
 
 def test_ties_count_as_one_step_and_classes_without_nodes_do_not() -> None:
     stream = torch.Generator().manual_seed(7)
     labels = torch.randint(3, (200,), generator=stream)
     logits = torch.randint(3, (200, 4), generator=stream).float()  # many equal; no node of class 3
-    found = quality_of_logits(logits, labels, torch.ones(200, dtype=torch.bool))
-    assert found is not None
+    label_quality = quality_of_logits(logits, labels, torch.ones(200, dtype=torch.bool))
+    assert label_quality is not None
     chances, so = logits.double().softmax(1)[:, :3], torch.eye(3)[labels]
     area = known.roc_auc_score(so, chances, average="macro")
-    assert found.roc_auc == pytest.approx(area, abs=1e-12)
+    assert label_quality.roc_auc == pytest.approx(area, abs=1e-12)
     precision = known.average_precision_score(so, chances, average="macro")
-    assert found.average_precision == pytest.approx(precision, abs=1e-12)
+    assert label_quality.average_precision == pytest.approx(precision, abs=1e-12)
 
 
 def test_clients_pool_to_the_score_of_all_their_nodes() -> None:
@@ -85,17 +89,19 @@ def test_average_precision_of_sites_is_told_in_steps_and_pooled() -> None:
     logits, labels = torch.randn(60, 2), torch.arange(60) % 3 // 2
     whole = torch.ones(60, dtype=torch.bool)
     sites = [score_locally(k, logits, labels, Split(whole, whole, whole)) for k in range(2)]
-    told = [rounded_score(score) for score in sites]
-    assert told[0]["val_precision"] * 20 == pytest.approx(round(told[0]["val_precision"] * 20))
-    read = [read_score(one, Clients(((0, 2),)), 60) for one in told]
+    rounded_scores = [rounded_score(score) for score in sites]
+    assert rounded_scores[0]["val_precision"] * 20 == pytest.approx(
+        round(rounded_scores[0]["val_precision"] * 20)
+    )
+    read = [read_score(one, Clients(((0, 2),)), 60) for one in rounded_scores]
     pooled = pool_scores([read[0], replace(read[1], val_precision=None)])
     assert pooled.val is not None
-    assert pooled.val.average_precision == told[0]["val_precision"]
-    assert pooled.val.figures() == {"average_precision": told[0]["val_precision"]}
+    assert pooled.val.average_precision == rounded_scores[0]["val_precision"]
+    assert pooled.val.figures() == {"average_precision": rounded_scores[0]["val_precision"]}
     assert pool_scores([replace(one, val_precision=None) for one in read]).val is None
     for wrong in (float("nan"), 1.5, -0.1, 1, "0.5", True):
         with pytest.raises(ProtocolError, match="an average precision of"):
-            read_score({**told[0], "test_precision": wrong}, Clients(((0, 2),)), 60)
+            read_score({**rounded_scores[0], "test_precision": wrong}, Clients(((0, 2),)), 60)
 
 
 def test_ranks_pool_by_the_nodes_of_the_clients_that_have_two_classes() -> None:

@@ -15,14 +15,14 @@ def test_many_clients_at_once_score_as_each_by_itself() -> None:
     part[0] = 2  # a client without training and validation samples
     split = Split(part == 0, part == 1, part == 2)
     together = score_clients([3, 4, 7, 8, 9], logits, labels, split)
-    for row, found in enumerate(together):
-        one = score_locally(found.client, logits[row], labels[row], split[torch.tensor(row)])
-        assert found.train_loss == pytest.approx(one.train_loss, rel=1e-5)
-        assert found.val_loss == pytest.approx(one.val_loss, rel=1e-5)
+    for row, joint_scores in enumerate(together):
+        one = score_locally(joint_scores.client, logits[row], labels[row], split[torch.tensor(row)])
+        assert joint_scores.train_loss == pytest.approx(one.train_loss, rel=1e-5)
+        assert joint_scores.val_loss == pytest.approx(one.val_loss, rel=1e-5)
         counts = (one.val_correct, one.val_count, one.test_correct, one.test_count)
-        assert (found.val_correct, found.val_count) == counts[:2]
-        assert (found.test_correct, found.test_count) == counts[2:]
-        assert found.train_count == int(split.train[row].sum())
+        assert (joint_scores.val_correct, joint_scores.val_count) == counts[:2]
+        assert (joint_scores.test_correct, joint_scores.test_count) == counts[2:]
+        assert joint_scores.train_count == int(split.train[row].sum())
     assert [score.client for score in together] == [3, 4, 7, 8, 9]
 
 

@@ -67,18 +67,18 @@ def test_the_runbook_says_what_leaves_and_how_to_stop(kits: Path) -> None:
 def test_a_site_reviews_the_job_against_its_own_floor(kits: Path) -> None:
     policy = kits / "bank-a" / "securefg" / "site_policy.yaml"
     shipped = policy.read_text()
-    code, said = call("review", kits / "bank-a")
+    code, printed_text = call("review", kits / "bank-a")
     assert code == 1
-    assert "the floor refuses it" in said
-    assert "Update.weights would leave without masks" in " ".join(said.split())
+    assert "the floor refuses it" in printed_text
+    assert "Update.weights would leave without masks" in " ".join(printed_text.split())
     own = "methods: [fedgl]\nmasking: optional\nbudget_per_month: null\nbudget_total: null\n"
     policy.write_text(own)
     assert call("review", kits / "bank-a")[0] == 0
     policy.write_text(own + "least_noise: 5")
-    code, said = call("review", kits / "bank-a")
+    code, printed_text = call("review", kits / "bank-a")
     policy.write_text(shipped)
     assert code == 1
-    assert "noise multiplier 2; wanted 5" in " ".join(said.split())
+    assert "noise multiplier 2; wanted 5" in " ".join(printed_text.split())
 
 
 def test_a_fresh_sites_ledger_is_empty(kits: Path) -> None:
@@ -92,19 +92,19 @@ def test_a_site_makes_its_shard_from_its_own_folder(tmp_path: Path) -> None:
     sizes = ("--nodes", "9", "--features", "2", "--classes", "3")
     out = tmp_path / "kits"
     assert call("provision", written(tmp_path), "--out", out, *BANKS, "--without-data", *sizes)
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "edges.csv").write_text("0,1\n1,2\n")
-    (own / "features.csv").write_text("0,1.0,0.5\n1,0.0,1.0\n2,1.0,1.0\n")
-    (own / "labels.csv").write_text("0,0\n1,1\n2,0\n")
-    (own / "split.csv").write_text("0,train\n1,val\n2,test\n")
-    assert call("shard", out / "bank-b", own, "--first-node", "3")[0] == 0
+    own_folder = tmp_path / "own"
+    own_folder.mkdir()
+    (own_folder / "edges.csv").write_text("0,1\n1,2\n")
+    (own_folder / "features.csv").write_text("0,1.0,0.5\n1,0.0,1.0\n2,1.0,1.0\n")
+    (own_folder / "labels.csv").write_text("0,0\n1,1\n2,0\n")
+    (own_folder / "split.csv").write_text("0,train\n1,val\n2,test\n")
+    assert call("shard", out / "bank-b", own_folder, "--first-node", "3")[0] == 0
     (shard,) = load_shards(out / "bank-b" / "securefg" / "shards" / "client-1.safetensors")
     assert shard.client == 1
     assert shard.node_ids.tolist() == [3, 4, 5]
     assert shard.graph.num_classes == 3
     with pytest.raises(DataError, match="nodes 7 to 9; the federation's index has 9"):
-        call("shard", out / "bank-b", own, "--first-node", "7")
+        call("shard", out / "bank-b", own_folder, "--first-node", "7")
 
 
 def test_what_cannot_be_provisioned_is_refused_with_the_reason(tmp_path: Path, kits: Path) -> None:

@@ -71,12 +71,12 @@ def test_a_kit_that_came_back_is_completed_with_ones_own_keys(place: Path) -> No
     roster = read_roster(kit / "local" / "securefg" / "roster.json", root, sites)
     own = Request.read(place / "bank-a.own" / "request.json")
     assert roster[0] == own.masking_keys[0]
-    code, said = call("check", kit)
-    assert (code, "missing" in said) == (1, True)  # its data is still to come
+    code, printed_text = call("check", kit)
+    assert (code, "missing" in printed_text) == (1, True)  # its data is still to come
     give_data(kit, "client-0")
-    code, said = call("check", kit)
-    assert code == 0, said
-    assert "securefg/ask" in said.replace("\n", "")
+    code, printed_text = call("check", kit)
+    assert code == 0, printed_text
+    assert "securefg/ask" in printed_text.replace("\n", "")
 
 
 def test_a_request_is_its_partys_own_word(place: Path, tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_a_kit_says_what_is_wrong_with_it(place: Path) -> None:
     give_data(kit, "client-1")
     assert call("check", kit)[0] == 0
     key, other = kit / "startup" / "client.key", place / "bank-a.own" / "private" / "party.key"
-    own = key.read_bytes()
+    own_key = key.read_bytes()
     key.write_bytes(other.read_bytes())
     assert "not the certificate's" in " ".join(call("check", kit)[1].split())
-    key.write_bytes(own)
+    key.write_bytes(own_key)
     assert call("check", kit)[0] == 0
     policy = kit / "securefg" / "site_policy.yaml"
     text = policy.read_text()
@@ -130,5 +130,5 @@ def test_a_kit_says_what_is_wrong_with_it(place: Path) -> None:
     assert call("check", kit)[0] == 1
     (kit / "startup" / "client.key").chmod(0o644)
     assert "0644" in call("check", kit)[1]
-    found = serialization.load_pem_private_key(own, None)
+    found = serialization.load_pem_private_key(own_key, None)
     assert found.key_size == 3072  # type: ignore[union-attr]

@@ -211,11 +211,11 @@ def test_sites_of_a_rare_class_tell_average_precision_and_keep_alerts(tmp_path: 
     assert summary.alerts == {}
     for site in ("site-1", "site-2"):  # the one that tells no score keeps its own as well
         path = world.kits.home(site) / "runs" / folder.path.name
-        (own,) = read_own_scores(path)
-        assert own.first is not None
-        assert own.first.alerts == 5
+        (own_scores,) = read_own_scores(path)
+        assert own_scores.first is not None
+        assert own_scores.first.alerts == 5
         assert (path / "own_scores.json").stat().st_mode & 0o777 == 0o600
-        assert any("5 alerts (first): precision" in line for line in own.lines)
+        assert any("5 alerts (first): precision" in line for line in own_scores.lines)
     shown = CliRunner().invoke(app, ["deploy", "scores", str(world.kits.site("site-2"))])
     assert shown.exit_code == 0, shown.output
     assert "5 alerts (first)" in shown.output

@@ -76,7 +76,7 @@ def test_requests_beyond_the_plan_are_refused_and_nothing_is_booked(tmp_path: Pa
     """One honest round, then in every round another wish."""
     plain = "method={name: fedgl, pseudo_labels: true, pseudo_graph: false}"
     world = World(tmp_path, config(tmp_path, "training.rounds=15", plain))
-    told: list[str] = []
+    refusal_reasons: list[str] = []
 
     def lie(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
         number = codec.unframe(packet.blob).round - 2 if asks(packet) else -1
@@ -85,14 +85,17 @@ def test_requests_beyond_the_plan_are_refused_and_nothing_is_booked(tmp_path: Pa
             reply = deliver(site, packet)
             assert reply is not None
             assert json.loads(reply.header)["content"] == FAILURE
-            told.append(world.noted(site)[-1]["reason"])
-            assert BEYOND[number][1] in told[-1], (BEYOND[number][1], told[-1])
+            refusal_reasons.append(world.noted(site)[-1]["reason"])
+            assert BEYOND[number][1] in refusal_reasons[-1], (
+                BEYOND[number][1],
+                refusal_reasons[-1],
+            )
             return reply
         return deliver(site, packet)
 
     world.between = lie
     world.run()
-    assert len(told) == len(BEYOND)
+    assert len(refusal_reasons) == len(BEYOND)
     rounds = {line["request"]["round"] for line in world.booked("site-1")}
     assert rounds == {1, 15}
 
@@ -100,14 +103,14 @@ def test_requests_beyond_the_plan_are_refused_and_nothing_is_booked(tmp_path: Pa
 def test_a_round_is_answered_once_and_no_more_rounds_than_planned(tmp_path: Path) -> None:
     """The server asks again and again, as if every time were the first."""
     world = World(tmp_path, config(tmp_path, "training.rounds=2"))
-    told: list[str] = []
+    answered_numbers: list[str] = []
 
     def again(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
         reply = deliver(site, packet)
         if site == "site-1" and asks(packet):
             for more in range(3):
                 number = json.loads(packet.header)["number"] + more / 10 + 0.1
-                told.append(str(number))
+                answered_numbers.append(str(number))
                 route = Route("job", "localhost", site, json.loads(packet.header)["number"])
                 content = json.loads(packet.header)["content"]
                 repeated = seal_packet(SERVER, REQUEST, route, content, packet.blob)
@@ -116,7 +119,7 @@ def test_a_round_is_answered_once_and_no_more_rounds_than_planned(tmp_path: Path
 
     world.between = again
     world.run()
-    assert len(told) > 0
+    assert len(answered_numbers) > 0
     assert len(world.left("site-1")) == len(world.left("site-2"))
 
 
@@ -175,19 +178,19 @@ def with_weights(count: int) -> Change:
 def test_what_goes_wrong_at_a_site_is_told_without_its_files_and_sizes(tmp_path: Path) -> None:
     """FLARE sends the text of an exception back to whoever asked."""
     world = World(tmp_path, config(tmp_path, "training.rounds=3"))
-    home, told = str(world.kits.home("site-1")), list[dict[str, Any]]()
+    home, failure_contents = str(world.kits.home("site-1")), list[dict[str, Any]]()
 
     def meddle(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
-        if site == "site-1" and asks(packet, "measure") and not told:
+        if site == "site-1" and asks(packet, "measure") and not failure_contents:
             reply = deliver(site, changed(packet, site, with_weights(7)))
             assert reply is not None
-            told.append(json.loads(reply.header)["content"])
+            failure_contents.append(json.loads(reply.header)["content"])
             return reply
         return deliver(site, packet)
 
     world.between = meddle
     world.run(world.job(has_truth=False))
-    assert told == [FAILURE]
+    assert failure_contents == [FAILURE]
     (noted,) = world.noted("site-1")  # the site itself can read what it was
     assert noted["at"] == "request"
     assert "fedgl.Globals.weights: found the shape (7,); expected (" in noted["reason"]

@@ -36,11 +36,11 @@ def test_a_kit_of_ones_own_is_fine(tmp_path: Path) -> None:
     ],
 )
 def test_a_loose_mode_is_named(path: str, mode: int, tmp_path: Path) -> None:
-    found = kit(tmp_path / "kit")
-    (found / path).chmod(mode)
-    assert f"{mode:04o}" in mode_problems(found)[0]
+    kit_folder = kit(tmp_path / "kit")
+    (kit_folder / path).chmod(mode)
+    assert f"{mode:04o}" in mode_problems(kit_folder)[0]
     with pytest.raises(ConfigError, match="chmod"):
-        check_modes(found)
+        check_modes(kit_folder)
 
 
 def test_a_key_that_is_a_link_is_refused(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_process_imports_nothing_from_where_it_was_started(kits: Path, tmp_pat
     (kits / "site-1").chmod(0o755)  # so it does not get far
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     root = Path(__file__).parents[3]
-    said = subprocess.run(
+    completed = subprocess.run(
         [*command_for(kits / "site-1")],
         cwd=tmp_path / "here",
         env={**environment, "PYTHONPATH": str(root)},
@@ -149,15 +149,15 @@ def test_a_process_imports_nothing_from_where_it_was_started(kits: Path, tmp_pat
         text=True,
         check=False,
     )
-    assert "not started" in said.stderr
+    assert "not started" in completed.stderr
     assert not (tmp_path / "here" / "ran").exists()
 
 
 def test_flare_without_the_guard_does_not_start_a_jobs_process() -> None:
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", "from securefg.flare.launcher import SiteLauncher; SiteLauncher()"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "started without securefg's guard" in said.stderr
+    assert "started without securefg's guard" in completed.stderr

@@ -49,11 +49,11 @@ def test_status_command_tells_sites_of_plan_alone(kit: Path) -> None:
     pulse = Pulse()
     for name in ("bank-a", "stranger"):
         pulse.hear_site(name, name)
-    found = read_overview(asked(kit, pulse, SHOW_STATUS))
-    assert set(found.silence) == {"bank-a", "bank-b"}
-    assert found.silence["bank-b"] is None
-    assert found.progress is None
-    assert found.jobs == (JOB,)
+    deployment_overview = read_overview(asked(kit, pulse, SHOW_STATUS))
+    assert set(deployment_overview.silence) == {"bank-a", "bank-b"}
+    assert deployment_overview.silence["bank-b"] is None
+    assert deployment_overview.progress is None
+    assert deployment_overview.jobs == (JOB,)
 
 
 def test_status_command_hands_over_progress(kit: Path) -> None:

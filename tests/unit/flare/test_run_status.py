@@ -45,12 +45,12 @@ def lose(world: World, sites: set[str], after: int) -> None:
 def test_status_of_whole_run_has_last_round_and_epsilon(tmp_path: Path) -> None:
     world = World(tmp_path, config(tmp_path, FOUR))
     folder = world.run(world.job(has_truth=False))
-    found, last = status_of(world), folder.metrics()[-1]
-    assert (found["state"], found["round"], found["rounds"]) == ("finished", 4, 4)
-    assert found["epsilon"] == last["epsilon"]
-    assert found["away"] == {}
+    run_status, last = status_of(world), folder.metrics()[-1]
+    assert (run_status["state"], run_status["round"], run_status["rounds"]) == ("finished", 4, 4)
+    assert run_status["epsilon"] == last["epsilon"]
+    assert run_status["away"] == {}
     scores = {"train_loss", "val_accuracy", "test_accuracy", "val_loss", "quality"}
-    assert not scores & set(found)
+    assert not scores & set(run_status)
 
 
 def test_status_names_site_that_left_the_run(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What signing needs of a server; it has no key at first."""
     for name in ("_add_auth_headers", "verify_auth_token"):
         monkeypatch.setattr(FederatedServer, name, getattr(FederatedServer, name))
-    found: Any = FederatedServer.__new__(FederatedServer)
-    found.my_own_auth_client_name = found.my_own_token = "server"
-    found.my_own_token_signature, found.key = None, None
-    found.logger = SimpleNamespace(debug=lambda text: None)
+    flare_server: Any = FederatedServer.__new__(FederatedServer)
+    flare_server.my_own_auth_client_name = flare_server.my_own_token = "server"
+    flare_server.my_own_token_signature, flare_server.key = None, None
+    flare_server.logger = SimpleNamespace(debug=lambda text: None)
     monkeypatch.setattr(FederatedServer, "_get_id_asserter", lambda self: self.key)
-    return found
+    return flare_server
 
 
 def signature(server: Any) -> str:

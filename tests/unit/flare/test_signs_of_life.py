@@ -114,7 +114,7 @@ def test_status_shows_round_epsilon_time_left_and_sites() -> None:
     clock.now += 12
     pulse.hear_site("bank-a", "bank-a")
     clock.now += 1
-    told = {
+    status_fields = {
         "submission": 1,
         "state": "running",
         "rounds": 20,
@@ -123,7 +123,7 @@ def test_status_shows_round_epsilon_time_left_and_sites() -> None:
         "epsilon": {"node": 1.234, "client": None},
         "away": {"bank-b": "silent for 10 s"},
     }
-    assert list(describe_deployment(overview(pulse, told), SITES, "RUNNING")) == [
+    assert list(describe_deployment(overview(pulse, status_fields), SITES, "RUNNING")) == [
         "run: running, round 5 of 20 done, at most 2 min 30 s left (job RUNNING)",
         "epsilon spent: 1.24 per node, ∞ per client",
         "bank-a: connected, last sign of life 1.0 s ago",

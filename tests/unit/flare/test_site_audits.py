@@ -47,33 +47,33 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(scope="module")
 def files(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """What the four sites would pass on, by the documented command."""
-    folder, found = tmp_path_factory.mktemp("shared"), {}
+    folder, audit_files = tmp_path_factory.mktemp("shared"), {}
     for site in SITES:
-        found[site] = folder / f"{site}.json"
+        audit_files[site] = folder / f"{site}.json"
         command = ["deploy", "audit", str(world.kits.site(site)), "--only", "promises", *QUICK]
-        done = CliRunner().invoke(app, [*command, "--out", str(found[site])])
+        done = CliRunner().invoke(app, [*command, "--out", str(audit_files[site])])
         assert done.exit_code == 0, done.output
         assert f"signed by {site}" in " ".join(done.output.split())
         assert "[/]" not in done.output
-    return found
+    return audit_files
 
 
 def pieces(world: World, site: str) -> list[bytes]:
     """Rows of features as bytes, in base64 and as text; labels and links as they are listed."""
-    found: list[bytes] = []
+    secret_pieces: list[bytes] = []
     for path in sorted((world.kits.home(site) / "shards").glob("*.safetensors")):
         for shard in load_shards(path):
             graph = shard.graph
             for row in graph.features[:40]:
                 exact = row.double().numpy().tobytes(), row.numpy().tobytes()
-                found += [*exact, *(base64.b64encode(one)[4:-4] for one in exact)]
-                found += [repr(float(value)).encode() for value in row[:5] if value]
-                found += [f"{float(value):.8f}".encode() for value in row[:5] if value]
-            found.append(json.dumps(graph.labels.tolist()).encode())
-            found.append(json.dumps(graph.labels[:12].tolist()).encode().strip(b"[]"))
-            found.append(json.dumps(shard.node_ids[:12].tolist()).encode().strip(b"[]"))
-            found.append(graph.edge_index.numpy().tobytes()[:64])
-    return found
+                secret_pieces += [*exact, *(base64.b64encode(one)[4:-4] for one in exact)]
+                secret_pieces += [repr(float(value)).encode() for value in row[:5] if value]
+                secret_pieces += [f"{float(value):.8f}".encode() for value in row[:5] if value]
+            secret_pieces.append(json.dumps(graph.labels.tolist()).encode())
+            secret_pieces.append(json.dumps(graph.labels[:12].tolist()).encode().strip(b"[]"))
+            secret_pieces.append(json.dumps(shard.node_ids[:12].tolist()).encode().strip(b"[]"))
+            secret_pieces.append(graph.edge_index.numpy().tobytes()[:64])
+    return secret_pieces
 
 
 def test_no_piece_of_a_sites_data_is_in_what_leaves(

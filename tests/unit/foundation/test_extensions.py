@@ -72,11 +72,11 @@ def test_the_working_folder_hides_no_installed_module(beside: Path) -> None:
     "name", ["decodr", "nowhere.at_all", "", "..", "json.nothing", "a b", "./json.py", ".json"]
 )
 def test_an_unknown_name_is_answered_with_what_is_allowed(beside: Path, name: str) -> None:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as refused:
         find_module("thing", name, SHIPPED, GROUP)
-    assert str(told.value).startswith("thing: ")
-    assert "expected decoder, encoder, or a module path" in str(told.value)
-    assert len(str(told.value).splitlines()) == 1
+    assert str(refused.value).startswith("thing: ")
+    assert "expected decoder, encoder, or a module path" in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_near_name_is_proposed() -> None:
@@ -86,7 +86,7 @@ def test_a_near_name_is_proposed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message_text"),
     [
         ("import no_such_module_anywhere\n", "no_such_module_anywhere"),
         ("x = 1 / 0\n", r"ZeroDivisionError: division by zero \(broken_\w+.py:1\)"),
@@ -94,11 +94,11 @@ def test_a_near_name_is_proposed() -> None:
     ],
 )
 def test_a_module_that_breaks_on_import_is_answered_with_its_own_error(
-    beside: Path, code: str, said: str
+    beside: Path, code: str, message_text: str
 ) -> None:
     name = f"broken_{abs(hash(code))}"
     (beside / f"{name}.py").write_text(code)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message_text):
         find_module("thing", name, SHIPPED, GROUP)
 
 

@@ -96,11 +96,11 @@ def test_log_with_any_flipped_bit_is_refused_or_torn(tmp_path: Path, signer: Any
         spoilt[place] ^= 1 << place % 8
         path.write_bytes(spoilt)
         try:
-            found = entries(path, signer=signer)
+            kept_entries = entries(path, signer=signer)
         except RunFolderError:
             continue
         assert place == len(whole) - 1, "only the last line's end may go: the line is then torn"
-        assert found == ENTRIES[:1]
+        assert kept_entries == ENTRIES[:1]
 
 
 def test_log_under_another_name_is_refused(path: Path) -> None:
@@ -109,14 +109,15 @@ def test_log_under_another_name_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"), [({"round": 1, "chain": "00"}, "1"), ({"format": 3, "link": "00"}, "3")]
+    ("line", "shown_format"),
+    [({"round": 1, "chain": "00"}, "1"), ({"format": 3, "link": "00"}, "3")],
 )
 def test_log_of_another_format_is_refused_by_number(
-    tmp_path: Path, line: dict[str, object], found: str
+    tmp_path: Path, line: dict[str, object], shown_format: str
 ) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    with pytest.raises(RunFolderError, match=f"format: found {found}; expected 2"):
+    with pytest.raises(RunFolderError, match=f"format: found {shown_format}; expected 2"):
         entries(path)
 
 

@@ -111,11 +111,13 @@ def test_client_without_labels_predicts_by_the_common_model(graph: Graph) -> Non
 
 def test_known_labels_stay_and_rows_stay_shares(graph: Graph) -> None:
     start = np.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes)
-    found = torch.from_numpy(spread_over_links(graph, start))
+    spread_labels = torch.from_numpy(spread_over_links(graph, start))
     train = graph.split.train
-    assert torch.equal(found[train], known_labels(graph)[train])
+    assert torch.equal(spread_labels[train], known_labels(graph)[train])
     has_links = torch.bincount(graph.edge_index.flatten(), minlength=graph.num_nodes) > 0
-    assert torch.allclose(found[has_links].sum(1), torch.ones(int(has_links.sum())).double())
+    assert torch.allclose(
+        spread_labels[has_links].sum(1), torch.ones(int(has_links.sum())).double()
+    )
 
 
 def right(*places: int, of: int = 40) -> Tensor:

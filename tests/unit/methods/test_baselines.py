@@ -97,11 +97,11 @@ def test_masked_perceptrons_are_the_plain_ones_within_the_grid(upload: str, tmp_
 
 
 def test_the_change_of_a_model_is_the_model(tmp_path: Path) -> None:
-    one, other = (
+    model_weights, other = (
         weights(finished(samples(tmp_path / sent, "fedmlp", f"method.upload={sent}")))
         for sent in ("model", "update")
     )
-    assert torch.allclose(one, other, atol=1e-6)
+    assert torch.allclose(model_weights, other, atol=1e-6)
 
 
 def test_noise_on_fedmlps_models_has_a_finite_epsilon(tmp_path: Path) -> None:

@@ -201,8 +201,8 @@ def test_a_compact_jacobian_is_the_jacobian(double: None, tmp_path: Path) -> Non
     cohort = OneHost(experiment)
     weights = served(experiment, cohort).state()["weights"]
     shape = MlpShape(experiment.union.num_features, 5, 2)
-    said = cohort.ask(Globals(weights=weights, number=1), Representation)
-    compact = said.each("jacobian").view(60, 5, -1)
+    representations = cohort.ask(Globals(weights=weights, number=1), Representation)
+    compact = representations.each("jacobian").view(60, 5, -1)
     features = experiment.union.features.double()
 
     def represent(vector: Tensor) -> Tensor:
@@ -210,7 +210,7 @@ def test_a_compact_jacobian_is_the_jacobian(double: None, tmp_path: Path) -> Non
 
     by_autograd = torch.func.jacrev(represent)(weights)
     assert torch.allclose(full_jacobian(compact, shape.split(weights).second), by_autograd)
-    assert torch.allclose(said.each("hidden"), represent(weights))
+    assert torch.allclose(representations.each("hidden"), represent(weights))
 
 
 def test_one_samples_compact_jacobian_shows_its_features(tmp_path: Path) -> None:
@@ -230,14 +230,14 @@ def test_a_client_that_does_not_reply_is_left_out_of_the_sums(tmp_path: Path) ->
     cohort = OneHost(experiment, gone)
     server = served(experiment, cohort)
     server.round(1)
-    said, sums, learnt = cohort.said[0][1], cohort.said[1][0], cohort.said[2][1]
-    assert isinstance(said, Representation)
+    representation, sums, learnt = cohort.said[0][1], cohort.said[1][0], cohort.said[2][1]
+    assert isinstance(representation, Representation)
     assert isinstance(sums, gfl_appnp.Sums)
     assert isinstance(learnt, Update)
     assert experiment.public.edge_index is not None
     here = np.setdiff1d(np.arange(120), gone)
     matrix = propagation_matrix(experiment.public.edge_index, 120).float().fill_diagonal_(0)
-    torch.testing.assert_close(sums.context, matrix[here][:, here] @ said.hidden)
+    torch.testing.assert_close(sums.context, matrix[here][:, here] @ representation.hidden)
     assert len(learnt.weights) == 11
     assert {s.client for s in cohort.host.measure(server_model(cohort))} == set(here.tolist())
 

@@ -96,22 +96,22 @@ def test_parts_are_booked_as_masked_for_recipients_and_bound_nothing(tmp_path: P
 
 def contexts_at_hosts(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
     """What hosts are told as their sums, opened, round by round."""
-    told: list[torch.Tensor] = []
+    contexts: list[torch.Tensor] = []
     whole = gfl_appnp.Users.handle
 
     def spied(self: gfl_appnp.Users, request: Message, turn: Turn) -> Message:
         if isinstance(request, SealedSums):
-            told.append(request.context)
+            contexts.append(request.context)
         return whole(self, request, turn)
 
     monkeypatch.setattr(gfl_appnp.Users, "handle", spied)
-    return told
+    return contexts
 
 
 def test_the_servers_view_holds_neither_a_representation_nor_a_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = contexts_at_hosts(monkeypatch)
+    contexts = contexts_at_hosts(monkeypatch)
     run = runner.start(v2(tmp_path, *MASKED, "training.rounds=2", "engine.hosts=1"))
     scale = prepare(run.folder.config()).policy.masked["Parts.parts"].grid.scale
     fields: dict[str, list[torch.Tensor]] = {}
@@ -122,7 +122,7 @@ def test_the_servers_view_holds_neither_a_representation_nor_a_sum(
     assert "gfl_appnp.Representation.hidden" not in fields
     passed_on = fields["gfl_appnp.SealedSums.context"]
     assert all(torch.equal(a, b) for a, b in zip(passed_on, fields[SUM], strict=True))
-    for sealed, opened in zip(passed_on, told, strict=True):
+    for sealed, opened in zip(passed_on, contexts, strict=True):
         assert sealed.dtype == torch.int32
         assert float(opened.abs().max()) < 2
         assert int((sealed / scale - opened).abs().lt(1).sum()) <= 2  # of 60, by chance

@@ -33,11 +33,11 @@ Transfer = tuple[int, int, float, int]
 
 
 def sightings(drawn: list[Transfer]) -> list[Sighting]:
-    found: list[Sighting] = []
+    seen_payments: list[Sighting] = []
     for payer, payee, amount, day in drawn:
         values = (amount, float(day))
-        found += [(payer, str(payee), 0, values), (payee, str(payer), 1, values)]
-    return found
+        seen_payments += [(payer, str(payee), 0, values), (payee, str(payer), 1, values)]
+    return seen_payments
 
 
 def draw_transfers(rng: np.random.Generator, count: int) -> list[Transfer]:
@@ -81,25 +81,25 @@ class Case:
 
     def moved_by_links(self) -> list[float]:
         """For every pair: how far its removal, and a change of it, moves the sums, over 2 nm."""
-        whole, found = self.sums(self.transfers), []
+        whole, moved_shares = self.sums(self.transfers), []
         for pair in {frozenset(t[:2]) for t in self.transfers}:
             rest = [t for t in self.transfers if frozenset(t[:2]) != pair]
             a, b = sorted(pair)
             other = [*rest, (b, a, 1e8, 25), (b, a, 1e8, 5)]
             for changed in (rest, other):
                 moved = float((whole - self.sums(changed)).norm())
-                found.append(moved / (2 * neighbour_moves(self.settings)))
-        return found
+                moved_shares.append(moved / (2 * neighbour_moves(self.settings)))
+        return moved_shares
 
     def moved_by_nodes(self) -> list[float]:
         """For every account: how far its removal moves the sums, over S(its partners)."""
-        whole, found = self.sums(self.transfers), []
+        whole, moved_shares = self.sums(self.transfers), []
         for node in range(self.count):
             links = len({frozenset(t[:2]) for t in self.transfers if node in t[:2]})
             rest = [t for t in self.transfers if node not in t[:2]]
             moved = float((whole - self.sums(rest, without=node)).norm())
-            found.append(moved / moved_by_node(self.settings, links))
-        return found
+            moved_shares.append(moved / moved_by_node(self.settings, links))
+        return moved_shares
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -232,12 +232,12 @@ def test_epsilon_per_edge_and_node_covers_sums_over_links(banks: Path, tmp_path:
 def test_link_columns_that_no_proof_covers_are_refused(banks: Path, tmp_path: Path) -> None:
     write_prepared(prepared(banks, table_settings(banks)), tmp_path / "out")
     given = config_of(tmp_path / "out", WIDTH)
-    for change, said in (
+    for change, message_text in (
         ("method.graph=true", "expected graph: false"),
         ("method.narrow=4", "at most method.narrow"),
         ("method.link_columns=99", "expected fewer than all"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message_text):
             prepare(parse_config(given, [change]))
     setup = prepare(parse_config(given))
     info = replace(setup.public, node_holders=2, edge_holders=1)

@@ -171,11 +171,11 @@ def test_methods_that_do_not_train_by_dp_sgd_refuse_it(name: str) -> None:
 def test_every_tensor_that_comes_from_data_has_a_meaning_in_every_shipped_method() -> None:
     for name in SHIPPED:
         method = get_method(name)
-        said = method.meanings(method.settings())
+        declared_meanings = method.meanings(method.settings())
         for message in method.messages:
             for field, declaration in message.declarations.items():
                 if declaration.is_private or declaration.scope == "personal":
-                    assert (message.kind, field) in said
+                    assert (message.kind, field) in declared_meanings
 
 
 @pytest.mark.parametrize("method", ["two_sums", "noisy_counts"])

@@ -134,7 +134,7 @@ def test_the_references_mean_is_weighted_and_says_where_nobody_had_a_say() -> No
 
 def test_a_client_rotates_onto_the_mean_and_back() -> None:
     settings = Settings(alignment="reference", start="shared", dim=2)
-    own, mean = random_rows(2)
+    own_rows, mean = random_rows(2)
     part = ClientRows(settings, torch.ones(6), torch.zeros(6, 2))
     request = Mean(
         number=2,
@@ -143,13 +143,13 @@ def test_a_client_rotates_onto_the_mean_and_back() -> None:
         mean=mean,
         known=torch.tensor([True] * 5 + [False]),
     )
-    sent = part.reply(request, own)
+    sent = part.reply(request, own_rows)
     assert isinstance(sent, RotatedRows)
-    assert torch.allclose(sent.rows[0], align_rows(own, mean), atol=1e-6)
-    received = part.received(request, own)
+    assert torch.allclose(sent.rows[0], align_rows(own_rows, mean), atol=1e-6)
+    received = part.received(request, own_rows)
     assert received is not None
-    assert torch.allclose(received[:5], align_rows(mean, own)[:5], atol=1e-5)
-    assert torch.equal(received[5], own[5])
+    assert torch.allclose(received[:5], align_rows(mean, own_rows)[:5], atol=1e-5)
+    assert torch.equal(received[5], own_rows[5])
 
 
 def client_of(parsed: RunConfig) -> Client:
@@ -176,12 +176,12 @@ def test_rows_that_came_are_trained_on_from(tmp_path: Path) -> None:
 
 def test_a_mean_that_was_written_is_not_written_again(tmp_path: Path) -> None:
     client = client_of(config(tmp_path, f"method={REFERENCE}", "training.lr=0.05"))
-    own = client.handle(
+    own_reply = client.handle(
         Mean(number=1, upload=True, made=0, mean=None, known=None),
         Turn(1, 1, Clients.of([0])),
     )
-    assert isinstance(own, RotatedRows)
-    mean, known = own.rows[0] * 3, torch.ones(own.rows.shape[1], dtype=torch.bool)
+    assert isinstance(own_reply, RotatedRows)
+    mean, known = own_reply.rows[0] * 3, torch.ones(own_reply.rows.shape[1], dtype=torch.bool)
     sent = []
     for number in (2, 3):
         request = Mean(number=number, upload=True, made=1, mean=mean, known=known)

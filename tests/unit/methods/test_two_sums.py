@@ -85,13 +85,13 @@ def removals(seed: int) -> list[tuple[float, float]]:
     projection = torch.from_numpy(rng.normal(size=(6, graph.num_classes)) * rng.choice([0.3, 3]))
     whole, first = second_sum(graph, projection, settings), class_sums(graph)
     degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
-    found = []
+    distances = []
     for node in range(graph.num_nodes):
         rest = without_node(graph, node)
         moved = (whole - second_sum(rest, projection, settings)).norm()
         second = float(moved) / moved_by_node(settings, int(degrees[node]))
-        found.append((float((first - class_sums(rest)).norm()), second))
-    return found
+        distances.append((float((first - class_sums(rest)).norm()), second))
+    return distances
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -211,14 +211,14 @@ PRIVATE = {
 
 
 def tree(root: Path, **changed) -> dict:
-    found = {
+    config_tree = {
         "method": {"name": "two_sums", "links": 8, "narrow": 8, "encoding": "sums"},
         "data": {"name": "csbm", "csbm": {**CSBM, "num_nodes": 300, "train_share": 0.5}},
         "partition": {"name": "random", "num_clients": 4},
         "training": {"rounds": 1, "patience": None, "final_model": "last"},
         "output": {"root": str(root), "transcript_every": 1},
     }
-    return {**found, **changed}
+    return {**config_tree, **changed}
 
 
 def summary_of(given: dict, *overrides: str):

@@ -30,8 +30,8 @@ def gradients(step: int, dtype: torch.dtype) -> list[Tensor]:
 def test_fifty_steps_equal_those_of_pytorch(
     dtype: torch.dtype, tolerance: float, decays: tuple[float, float]
 ) -> None:
-    own, theirs = parameters(dtype), parameters(dtype)
-    adam = Adam(own, decays, lr=0.01)
+    own_parameters, theirs = parameters(dtype), parameters(dtype)
+    adam = Adam(own_parameters, decays, lr=0.01)
     groups = [{"params": [p], "weight_decay": d} for p, d in zip(theirs, decays, strict=True)]
     reference = torch.optim.Adam(groups, lr=0.01)
     for step in range(50):
@@ -39,7 +39,7 @@ def test_fifty_steps_equal_those_of_pytorch(
         for parameter, gradient in zip(theirs, gradients(step, dtype), strict=True):
             parameter.grad = gradient
         reference.step()
-        for one, other in zip(own, theirs, strict=True):
+        for one, other in zip(own_parameters, theirs, strict=True):
             assert torch.allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
@@ -100,12 +100,12 @@ def test_a_gradient_of_another_size_is_refused() -> None:
 def test_stepped_optimizer_fifty_steps_equal_pytorch_to_the_bit(
     own_kind: Any, reference_kind: Any, decay: float
 ) -> None:
-    own, theirs = parameters(torch.float32), parameters(torch.float32)
-    optimizer = own_kind(own, (decay, decay), 0.01)
+    own_parameters, theirs = parameters(torch.float32), parameters(torch.float32)
+    optimizer = own_kind(own_parameters, (decay, decay), 0.01)
     reference = reference_kind(theirs, lr=0.01, weight_decay=decay)
     for step in range(50):
         optimizer.step(gradients(step, torch.float32))
         for parameter, gradient in zip(theirs, gradients(step, torch.float32), strict=True):
             parameter.grad = gradient
         reference.step()
-    assert all(torch.equal(one, other) for one, other in zip(own, theirs, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(own_parameters, theirs, strict=True))

@@ -61,11 +61,11 @@ def test_slope_by_scores_of_no_nodes_is_empty() -> None:
 
 
 def test_labelled_rows_of_another_operator_are_made_anew() -> None:
-    one, other = _adjacency("own"), _adjacency("pseudo")
+    own_adjacency, other = _adjacency("own"), _adjacency("pseudo")
     targets = [Targets(torch.arange(5), torch.zeros(5, dtype=torch.long))]
-    first = labelled_rows(one, targets, CLASSES)
-    assert labelled_rows(one, targets, CLASSES) is first
+    first = labelled_rows(own_adjacency, targets, CLASSES)
+    assert labelled_rows(own_adjacency, targets, CLASSES) is first
     assert labelled_rows(other, targets, CLASSES) is not first
     dense = torch.rand(NODES, 2, generator=torch_stream(0, "dense"))
-    found = labelled_rows(one, targets, CLASSES).rows.product(dense)
-    assert torch.equal(found, one.product(dense)[:5])
+    found = labelled_rows(own_adjacency, targets, CLASSES).rows.product(dense)
+    assert torch.equal(found, own_adjacency.product(dense)[:5])

@@ -66,8 +66,8 @@ def test_many_components_leave_the_same_coordinates_each_time() -> None:
     first = torch.arange(count, count + 2 * pairs, 2)
     apart = torch.stack([first, first + 1])
     edges = torch.cat([ring_of_cliques(), apart, apart.flip(0)], 1)
-    found = [spectral_coordinates(edges, count + 2 * pairs, 4, 0.1) for _ in range(2)]
-    assert np.array_equal(found[0], found[1])
-    assert not found[0][count:].any()
+    coordinate_pairs = [spectral_coordinates(edges, count + 2 * pairs, 4, 0.1) for _ in range(2)]
+    assert np.array_equal(coordinate_pairs[0], coordinate_pairs[1])
+    assert not coordinate_pairs[0][count:].any()
     alone = spectral_coordinates(ring_of_cliques(), count, 4, 0.1)
-    assert np.allclose(found[0][:count] @ found[0][:count].T, alone @ alone.T)
+    assert np.allclose(coordinate_pairs[0][:count] @ coordinate_pairs[0][:count].T, alone @ alone.T)

@@ -96,13 +96,13 @@ def test_the_loss_is_the_sum_of_the_means_times_their_factors() -> None:
     """One step of Adam on the loss written out, dropout off."""
     few = Targets(torch.tensor([0, 4, 7]), CLASSES[[0, 4, 7]])
     more = Targets(torch.tensor([1, 2]), torch.tensor([2, 0]), factor=0.25)
-    found, wanted = a_trainer(weight_decay=0.0), a_trainer(weight_decay=0.0)
-    train(found, 1, [few, more], dropout=0.0)
+    few_trainer, wanted = a_trainer(weight_decay=0.0), a_trainer(weight_decay=0.0)
+    train(few_trainer, 1, [few, more], dropout=0.0)
     adjacency, features = a_problem()
     _, logits = run_gcn(wanted.weights, adjacency, features)
     terms = [cross_entropy(logits[t.nodes], t.classes) for t in (few, more)]
     gradients = torch.autograd.grad(terms[0] + 0.25 * terms[1], wanted.weights)
-    for before, after, gradient in zip(wanted.weights, found.weights, gradients, strict=True):
+    for before, after, gradient in zip(wanted.weights, few_trainer.weights, gradients, strict=True):
         step = 0.01 * gradient / (gradient.abs() + 1e-8)
         assert torch.allclose(after, before - step, atol=1e-6)
 

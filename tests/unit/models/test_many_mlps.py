@@ -41,7 +41,7 @@ def test_local_sgd_is_each_clients_own() -> None:
     held = clients()[:3]
     own = training_set(held)
     batches = list(own.draw_batches(4, 5, 0, "batch", 1))
-    found = local_sgd(start(3), SHAPES, own, batches, 0.3, 0.01)
+    trained_vectors = local_sgd(start(3), SHAPES, own, batches, 0.3, 0.01)
     for k, shard in enumerate(held):
         vector = start(3)[k].requires_grad_()
         sgd = torch.optim.SGD([vector], lr=0.3, weight_decay=0.01)
@@ -53,7 +53,7 @@ def test_local_sgd_is_each_clients_own() -> None:
             logits = run_mlp(split_vector(vector, SHAPES), inputs[batch[k]])
             cross_entropy(logits, labels[batch[k]]).backward()
             sgd.step()
-        assert torch.allclose(found[k], vector, atol=1e-6)
+        assert torch.allclose(trained_vectors[k], vector, atol=1e-6)
 
 
 def test_clients_without_training_samples_keep_their_weights() -> None:
@@ -72,23 +72,23 @@ def test_padding_is_never_trained_on() -> None:
     labels = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 0]])
     padded = TrainingSet(inputs, labels, present, places)
     spoilt = TrainingSet(inputs.where(present[..., None], 1e3), labels, present, places)
-    one, other = (
+    padded_weights, other = (
         local_sgd(start(2), SHAPES, own, own.draw_batches(3, 4, 0, "batch"), 0.3, 0.0)
         for own in (padded, spoilt)
     )
-    assert torch.equal(one, other)
+    assert torch.equal(padded_weights, other)
     assert all(set(b[0, :2].tolist()) == {0, 1} for b in padded.draw_batches(3, 4, 0, "batch"))
 
 
 def test_batches_are_drawn_without_replacement_and_differ() -> None:
-    own = training_set(clients())
-    batches = list(own.draw_batches(4, 3, 0, "batch", 1))
+    training_data = training_set(clients())
+    batches = list(training_data.draw_batches(4, 3, 0, "batch", 1))
     for batch in batches:
         assert batch.shape == (30, 4)
         assert all(len(set(row)) == 4 for row in batch.tolist())
     assert not torch.equal(batches[0], batches[1])
     assert not torch.equal(batches[0][0], batches[0][1])
-    assert next(own.draw_batches(None, 1, 0)).shape == (30, 6)
+    assert next(training_data.draw_batches(None, 1, 0)).shape == (30, 6)
 
 
 def test_a_clients_batches_do_not_depend_on_who_shares_its_host() -> None:

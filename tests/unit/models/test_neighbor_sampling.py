@@ -41,11 +41,14 @@ def matrix(seed: int, shape: tuple[int, int] = (12, 12)) -> SparseMatrix:
 def test_every_row_gives_at_most_so_many_of_its_own_entries(fan_out: int) -> None:
     m = matrix(0)
     rows = torch.tensor([3, 0, 7, 3])
-    found = draw_entries(m.rows, rows, fan_out, stream())
+    drawn_entries = draw_entries(m.rows, rows, fan_out, stream())
     degrees = m.rows.diff()[rows]
-    assert torch.bincount(found.rows, minlength=4).tolist() == degrees.clamp_max(fan_out).tolist()
-    assert bool((found.places >= m.rows[rows[found.rows]]).all())
-    assert bool((found.places < m.rows[rows[found.rows] + 1]).all())
+    assert (
+        torch.bincount(drawn_entries.rows, minlength=4).tolist()
+        == degrees.clamp_max(fan_out).tolist()
+    )
+    assert bool((drawn_entries.places >= m.rows[rows[drawn_entries.rows]]).all())
+    assert bool((drawn_entries.places < m.rows[rows[drawn_entries.rows] + 1]).all())
 
 
 def test_small_rows_are_whole() -> None:
@@ -70,14 +73,14 @@ def test_sampled_rows_are_the_rows_on_average(fan_out: int) -> None:
 def test_a_subgraph_has_the_asked_nodes_first_and_edges_of_the_graph_alone() -> None:
     edges = graph()
     seeds = torch.tensor([7, 0, 5])
-    nodes, found = Incoming.of(edges, 40).edges_around(seeds, (3, 2), stream())
+    nodes, edge_places = Incoming.of(edges, 40).edges_around(seeds, (3, 2), stream())
     assert nodes[:3].tolist() == seeds.tolist()
     assert len(torch.unique(nodes)) == len(nodes)
     pairs = set(map(tuple, edges.T.tolist()))
-    there = list(map(tuple, nodes[found].T.tolist()))
+    there = list(map(tuple, nodes[edge_places].T.tolist()))
     assert set(there) <= pairs
     assert len(there) == len(set(there))
-    into = torch.bincount(found[1], minlength=len(nodes))
+    into = torch.bincount(edge_places[1], minlength=len(nodes))
     assert int(into[:3].max()) <= 3
     assert int(into[2]) == 0  # node 5 has no neighbour
 

@@ -141,11 +141,11 @@ def test_training_lowers_the_loss_and_every_matrix_takes_part(name: str, graph: 
 @pytest.mark.parametrize("name", NAMES)
 def test_dropout_comes_from_the_named_stream(name: str, graph: Graph) -> None:
     net = network(name, graph)
-    one, same, other = (
+    first_logits, same, other = (
         net.logits(weights(net), 0.5, torch_stream(0, "dropout", n)) for n in (1, 1, 2)
     )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    assert torch.equal(first_logits, same)
+    assert not torch.equal(first_logits, other)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -64,12 +64,12 @@ def test_the_mean_is_the_papers() -> None:
 
 
 def test_a_row_counts_by_its_weight_and_stays_where_nobody_has_a_say() -> None:
-    own, other = rows(0), rows(1)
+    own_rows, other = rows(0), rows(1)
     weights, own_weights = torch.ones(1, 40), torch.zeros(40)
     weights[0, 7] = 0
-    mean = mean_seen_by(own, other[None], weights, own_weights, 4)
-    turned = align_rows(other, own)
-    assert torch.equal(mean[7], own[7])
+    mean = mean_seen_by(own_rows, other[None], weights, own_weights, 4)
+    turned = align_rows(other, own_rows)
+    assert torch.equal(mean[7], own_rows[7])
     assert torch.allclose(mean[8], turned[8])
 
 

@@ -111,11 +111,11 @@ def test_the_projection_is_the_dense_formula(degree: Degree, scale: float) -> No
     """Some of these nodes lose all their pseudo neighbours; their rows and columns are zero."""
     graph = build_pseudo_graph(embeddings(24, 3, seed=3), 4)
     nodes = torch.tensor([0, 1, 2, 5, 6, 9, 13, 14, 20, 21, 23])
-    own = as_dense(graph)[nodes][:, nodes]
-    mass = (own > 0).double() if degree == "count" else own
+    own_matrix = as_dense(graph)[nodes][:, nodes]
+    mass = (own_matrix > 0).double() if degree == "count" else own_matrix
     degrees = mass.sum(1)
     root = torch.where(degrees > 0, degrees.rsqrt(), 0.0)
-    wanted = scale * root[:, None] * own * root[None, :]
+    wanted = scale * root[:, None] * own_matrix * root[None, :]
     found = project_graph(graph, nodes, scale, degree)
     assert bool((degrees == 0).any())
     assert torch.allclose(matrix_as_dense(found), wanted, rtol=0, atol=1e-12)

@@ -35,14 +35,16 @@ def test_logits_are_those_of_the_plain_gat() -> None:
 def test_the_pull_turns_the_hidden_rows() -> None:
     network, nodes = PublicGat(graph(), 8, 4, CPU), torch.arange(10)
     towards = torch.randn(10, 8, generator=torch.Generator().manual_seed(2))
-    found = {}
+    cosine_by_beta = {}
     for beta in (0.0, 1.0):
-        own = trainer(network)
+        own_trainer = trainer(network)
         labels = graph().labels[:15]
         stream = torch.Generator().manual_seed(3)
-        own.train(60, torch.arange(15), labels, Pull(nodes, towards, beta), 0.0, stream)
-        found[beta] = cosine_similarity(network.hidden(own.weights)[nodes], towards).mean()
-    assert found[1.0] > found[0.0] + 0.2
+        own_trainer.train(60, torch.arange(15), labels, Pull(nodes, towards, beta), 0.0, stream)
+        cosine_by_beta[beta] = cosine_similarity(
+            network.hidden(own_trainer.weights)[nodes], towards
+        ).mean()
+    assert cosine_by_beta[1.0] > cosine_by_beta[0.0] + 0.2
 
 
 def test_training_goes_on_from_a_stored_state() -> None:

@@ -66,11 +66,11 @@ def test_operator_of_tensor_changed_in_place_is_made_again() -> None:
 def test_operator_under_other_settings_is_made_again() -> None:
     shared, tensor = SharedOperators(), torch.ones(3)
     with shared.in_use():
-        found = [
+        made_operators = [
             share_operator("scaled", (tensor,), (scale,), lambda by=scale: by * tensor)
             for scale in (1, 2, 1)
         ]
-    assert [float(one[0]) for one in found] == [1.0, 2.0, 1.0]
+    assert [float(one[0]) for one in made_operators] == [1.0, 2.0, 1.0]
 
 
 def test_operators_kept_stay_few_and_keep_first() -> None:

@@ -50,23 +50,23 @@ def test_row_v_is_node_v() -> None:
 
 
 def test_the_same_streams_give_the_same_bits() -> None:
-    graph, one, other = two_cliques(), new(two_cliques()), new(two_cliques())
-    for model in (one, other):
+    graph, first_model, other = two_cliques(), new(two_cliques()), new(two_cliques())
+    for model in (first_model, other):
         train(model, graph, 3)
-    assert np.array_equal(one.embedding, other.embedding)
-    assert np.array_equal(one.contexts, other.contexts)
+    assert np.array_equal(first_model.embedding, other.embedding)
+    assert np.array_equal(first_model.contexts, other.contexts)
 
 
 def test_training_goes_on_from_rows_that_were_written_over() -> None:
     graph = two_cliques()
-    one, other = new(graph), new(graph)
-    train(one, graph, 3)
-    other.embedding[:], other.contexts[:] = one.embedding, one.contexts
-    for model in (one, other):
+    first_model, other = new(graph), new(graph)
+    train(first_model, graph, 3)
+    other.embedding[:], other.contexts[:] = first_model.embedding, first_model.contexts
+    for model in (first_model, other):
         model.embedding[:5] = 2.0
         train(model, graph, 4, lr=1e-4)
-    assert np.array_equal(one.embedding, other.embedding)
-    assert 0 < np.abs(one.embedding[:5] - 2.0).max() < 0.5
+    assert np.array_equal(first_model.embedding, other.embedding)
+    assert 0 < np.abs(first_model.embedding[:5] - 2.0).max() < 0.5
 
 
 def test_a_node_without_walks_keeps_its_row() -> None:

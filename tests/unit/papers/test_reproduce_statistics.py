@@ -12,12 +12,12 @@ from papers.statistics import Estimate, estimate, verdict
 @pytest.mark.parametrize("count", [2, 3, 5, 20])
 def test_intervals_are_those_of_scipy(count: int) -> None:
     values = np.random.default_rng(count).normal(70, 3, count)
-    found = estimate(values.tolist())
+    mean_estimate = estimate(values.tolist())
     low, high = stats.t.interval(0.95, count - 1, values.mean(), stats.sem(values))
-    assert found.half_width is not None
-    assert found.mean - found.half_width == pytest.approx(low)
-    assert found.mean + found.half_width == pytest.approx(high)
-    assert found.count == count
+    assert mean_estimate.half_width is not None
+    assert mean_estimate.mean - mean_estimate.half_width == pytest.approx(low)
+    assert mean_estimate.mean + mean_estimate.half_width == pytest.approx(high)
+    assert mean_estimate.count == count
 
 
 def test_an_interval_by_hand() -> None:

@@ -91,11 +91,11 @@ def test_the_exact_epsilon_solves_the_trade_off(
     epsilon = exact_gaussian((Step(multiplier, count),), delta)
     mu = math.sqrt(count) / multiplier
     second = math.exp(epsilon + float(norm.logcdf(-epsilon / mu - mu / 2)))
-    found = float(norm.cdf(-epsilon / mu + mu / 2)) - second
+    exact_delta = float(norm.cdf(-epsilon / mu + mu / 2)) - second
     if epsilon == 0:
-        assert found <= delta * (1 + 1e-9)
+        assert exact_delta <= delta * (1 + 1e-9)
     else:
-        assert found == pytest.approx(delta, rel=1e-3, abs=1e-13)
+        assert exact_delta == pytest.approx(delta, rel=1e-3, abs=1e-13)
 
 
 @given(multipliers, st.integers(1, 200), deltas)
@@ -141,11 +141,11 @@ def test_releases_of_different_noise_compose_by_their_squares() -> None:
 
 def test_sampled_and_whole_releases_compose() -> None:
     steps = (Step(2.0, 10, 0.1), Step(6.0, 5))
-    found = tightest(steps, 1e-5)
-    assert found == pytest.approx(pld_accountant(steps, 1e-5), abs=1e-9)
+    tightest_epsilon = tightest(steps, 1e-5)
+    assert tightest_epsilon == pytest.approx(pld_accountant(steps, 1e-5), abs=1e-9)
     assert (
         max(tightest((step,), 1e-5) for step in steps)
-        < found
+        < tightest_epsilon
         < exact_gaussian((Step(2.0, 10), Step(6.0, 5)), 1e-5)
     )
 

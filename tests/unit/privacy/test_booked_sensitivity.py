@@ -82,12 +82,12 @@ def _request(x: Experiment) -> Message:
 
 
 def _replies(x: Experiment, dealt: tuple[Shard, ...], request: Message) -> list[Message]:
-    found = []
+    host_replies = []
     for shard in dealt:
         site = Site((shard,), x.config.method, x.config.training, 7, torch.device("cpu"))
         turn = Turn(1, 1, Clients.of([shard.client]))
-        found.append(x.method.make_host(site).handle(request, turn))
-    return found
+        host_replies.append(x.method.make_host(site).handle(request, turn))
+    return host_replies
 
 
 def _changed_node(graph: Graph, node: int, rng: np.random.Generator) -> Graph:
@@ -179,9 +179,9 @@ def test_rounding_adds_no_more_than_the_booked_steps_to_a_proved_distance(seed: 
         scale=2.0 ** rng.integers(0, 8),
         least_noises=3,
     )
-    one = rng.normal(0, 1, dim)
+    first_vector = rng.normal(0, 1, dim)
     step = rng.normal(0, 1, dim)
-    other = one + step / np.linalg.norm(step) * distance
+    other = first_vector + step / np.linalg.norm(step) * distance
     uniforms = rng.random(dim)
-    moved = np.floor(one * rule.scale + uniforms) - np.floor(other * rule.scale + uniforms)
+    moved = np.floor(first_vector * rule.scale + uniforms) - np.floor(other * rule.scale + uniforms)
     assert np.linalg.norm(moved) <= rule.moved_steps(distance, rule.plan_for(dim))

@@ -63,15 +63,15 @@ def experiment(method: dict[str, Any], privacy: dict[str, Any], **training: Any)
 
 
 def replies(x: Experiment, dealt: tuple[Shard, ...], request: Message) -> list[Message]:
-    found = []
+    host_replies = []
     for shard in dealt:
         site = Site(
             (shard,), x.config.method, x.config.training, 7, torch.device("cpu"), noise=Silent()
         )
-        found.append(
+        host_replies.append(
             x.method.make_host(site).handle(request, Turn(1, 1, Clients.of([shard.client])))
         )
-    return found
+    return host_replies
 
 
 def without_node(graph: Graph, node: int) -> Graph:

@@ -138,11 +138,11 @@ def test_epsilon_page_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_epsilon_command_json_has_the_noise() -> None:
-    found = json.loads(
+    printed_fields = json.loads(
         run("--nodes", "9", "--rounds", "1", "--clip", "1", "--target", "1", "--json").output
     )
-    assert found["noise"] > 1
-    assert [one["unit"] for one in found["units"]] == ["client", "record", "node"]
+    assert printed_fields["noise"] > 1
+    assert [one["unit"] for one in printed_fields["units"]] == ["client", "record", "node"]
 
 
 @pytest.mark.parametrize("more", [(), ("--noise", "1", "--target", "1")])

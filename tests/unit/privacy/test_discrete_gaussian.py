@@ -33,12 +33,12 @@ def test_samples_pass_a_chi_square_test(sigma: float) -> None:
     tail = wanted[: wide - reach].sum()
     inner = wanted[wide - reach : wide + reach + 1]
     expected = count * np.concatenate([[tail], inner, [tail]])
-    found = np.bincount(drawn + reach + 1, minlength=len(expected))
+    drawn_counts = np.bincount(drawn + reach + 1, minlength=len(expected))
     # Cells that expect little are put together, so that the statistic has its limiting law.
     groups = np.unique(np.floor(np.cumsum(expected) / 50), return_inverse=True)[1]
-    found, expected = np.bincount(groups, found), np.bincount(groups, expected)
+    drawn_counts, expected = np.bincount(groups, drawn_counts), np.bincount(groups, expected)
     keep = expected > 5
-    statistic = ((found - expected)[keep] ** 2 / expected[keep]).sum()
+    statistic = ((drawn_counts - expected)[keep] ** 2 / expected[keep]).sum()
     assert stats.chi2.sf(statistic, keep.sum() - 1) > 1e-3
 
 

@@ -141,11 +141,16 @@ def test_without_noise_and_with_a_huge_clip_it_is_plain_gradient_descent_step_fo
     for num_steps in range(1, 5):
         stepped = []
         for k in range(K):
-            own = tuple(w[k].clone().requires_grad_() for w in reference)
-            logits = torch.relu(data.inputs[k] @ own[0]) @ own[1]
+            own_weights = tuple(w[k].clone().requires_grad_() for w in reference)
+            logits = torch.relu(data.inputs[k] @ own_weights[0]) @ own_weights[1]
             mean = torch.nn.functional.cross_entropy(logits, data.labels[k])
             stepped.append(
-                [w - 0.1 * g for w, g in zip(own, torch.autograd.grad(mean, own), strict=True)]
+                [
+                    w - 0.1 * g
+                    for w, g in zip(
+                        own_weights, torch.autograd.grad(mean, own_weights), strict=True
+                    )
+                ]
             )
         reference = tuple(torch.stack(ws).detach() for ws in zip(*stepped, strict=True))
         chosen = plan(num_steps=num_steps, clip_l2=1e9, noise_multiplier=0.0)

@@ -31,22 +31,22 @@ def draw(
 @SOURCES
 def test_numbers_are_standard_normal(source: NoiseSource) -> None:
     """Kolmogorov-Smirnov at one in a million, then the first four moments at six deviations."""
-    found = draw(source, 10, 10_001).flatten().numpy()
-    count = len(found)
-    assert kstest(found, "norm").pvalue > 1e-6
+    noise_numbers = draw(source, 10, 10_001).flatten().numpy()
+    count = len(noise_numbers)
+    assert kstest(noise_numbers, "norm").pvalue > 1e-6
     for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:
         bound = 6 * math.sqrt(variance / count)
-        assert abs(float((found**power).mean()) - moment) < bound
+        assert abs(float((noise_numbers**power).mean()) - moment) < bound
 
 
 @SOURCES
 def test_numbers_are_uncorrelated_within_a_client_and_between_clients(source: NoiseSource) -> None:
     """Both numbers of one Box-Muller pair too: they lie half a row apart."""
-    found = draw(source, 4, 40_000).numpy()
-    first, second = np.split(found, 2, axis=1)
-    pairs = [(found[i], found[j]) for i in range(4) for j in range(i)]
+    noise_numbers = draw(source, 4, 40_000).numpy()
+    first, second = np.split(noise_numbers, 2, axis=1)
+    pairs = [(noise_numbers[i], noise_numbers[j]) for i in range(4) for j in range(i)]
     pairs += [(first.ravel(), second.ravel()), (first.ravel() ** 2, second.ravel() ** 2)]
-    pairs += [(found[:, 1:].ravel(), found[:, :-1].ravel())]
+    pairs += [(noise_numbers[:, 1:].ravel(), noise_numbers[:, :-1].ravel())]
     for one, other in pairs:
         assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(len(one))
 

@@ -134,13 +134,13 @@ def test_own_defence_is_deployed_where_a_site_allows_it(tmp_path: Path) -> None:
 
 def test_own_defence_is_refused_where_a_site_does_not_name_it(tmp_path: Path) -> None:
     chosen = config(tmp_path)
-    found = prepare(chosen)
-    planned = found.method.releases(chosen.method, chosen.training, found.public)
+    prepared_run = prepare(chosen)
+    planned = prepared_run.method.releases(chosen.method, chosen.training, prepared_run.public)
     floor = SitePolicy.everything_goes().model_copy(update={"defences": ()})
     with pytest.raises(JobRefused, match=f"defence {NAME}; allowed here: none beside"):
-        floor.check(chosen, found.policy, planned, {"a": 4})
+        floor.check(chosen, prepared_run.policy, planned, {"a": 4})
     allowing = floor.model_copy(update={"defences": (NAME,)})
-    allowing.check(chosen, found.policy, planned, {"a": 4})
+    allowing.check(chosen, prepared_run.policy, planned, {"a": 4})
 
 
 def test_own_defence_is_short() -> None:

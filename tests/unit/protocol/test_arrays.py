@@ -49,13 +49,13 @@ def written(arrays: dict[str, Tensor]) -> bytes:
 def as_read(data: bytes) -> Bits | None:
     """What is read here; None where it is refused, which must be a CodecError."""
     try:
-        found = read_arrays(memoryview(data))
+        stored_arrays = read_arrays(memoryview(data))
     except CodecError:
         return None
-    for stored in found.values():
+    for stored in stored_arrays.values():
         assert stored.data.readonly
         assert bytes(stored.data) == raw(stored.tensor())
-    return {name: (s.dtype, s.shape, bytes(s.data)) for name, s in found.items()}
+    return {name: (s.dtype, s.shape, bytes(s.data)) for name, s in stored_arrays.items()}
 
 
 def as_library_reads(data: bytes) -> Bits | None:

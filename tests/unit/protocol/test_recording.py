@@ -60,15 +60,15 @@ def test_record_describes_layers_classes_and_training(tmp_path: Path) -> None:
     with small(tmp_path / "x", optimizer="sgd", lr=0.5, steps=4, classes=2) as recording:
         recording.send(1, MODEL, [0, 1])
         recording.upload(1, 1, MODEL)
-    found = read_exchange(tmp_path / "x")
-    assert found.first_layer is not None
-    assert (found.first_layer.weight, found.first_layer.bias) == ("w", "b")
-    assert found.output_layer is not None
-    assert found.output_layer.weight == "w"
-    assert found.training is not None
-    assert (found.training.steps, found.training.lr) == (4, 0.5)
-    assert found.clients == 2
-    assert broken_link(tmp_path / "x" / "transcript", found.chain) is None
+    exchange_record = read_exchange(tmp_path / "x")
+    assert exchange_record.first_layer is not None
+    assert (exchange_record.first_layer.weight, exchange_record.first_layer.bias) == ("w", "b")
+    assert exchange_record.output_layer is not None
+    assert exchange_record.output_layer.weight == "w"
+    assert exchange_record.training is not None
+    assert (exchange_record.training.steps, exchange_record.training.lr) == (4, 0.5)
+    assert exchange_record.clients == 2
+    assert broken_link(tmp_path / "x" / "transcript", exchange_record.chain) is None
 
 
 @pytest.mark.parametrize(

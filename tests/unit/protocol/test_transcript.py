@@ -308,16 +308,16 @@ def test_the_chain_of_an_untouched_transcript_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_changed_a_missing_and_a_cut_off_message_break_the_chain(tmp_path: Path) -> None:
-    one, two, three = chained(tmp_path)
+    first_record, two, three = chained(tmp_path)
     forged = replace(two, body=encode_fields({"x": torch.ones(9)}))
-    for records, found in (
-        ([one, forged, three], "message 2 is not"),
-        ([one, replace(two, clients="0"), three], "message 2 is not"),
-        ([one, three], "message 3 is not"),
-        ([one, two], "at its end"),
+    for records, broken_part in (
+        ([first_record, forged, three], "message 2 is not"),
+        ([first_record, replace(two, clients="0"), three], "message 2 is not"),
+        ([first_record, three], "message 3 is not"),
+        ([first_record, two], "at its end"),
     ):
         rewritten(tmp_path, records)
-        assert found in (broken_link(tmp_path, three.chain) or "")
+        assert broken_part in (broken_link(tmp_path, three.chain) or "")
 
 
 def test_a_resumed_transcript_goes_on_with_the_chain(tmp_path: Path) -> None:

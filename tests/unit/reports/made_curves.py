@@ -30,15 +30,15 @@ def around(value: float, reach: float = 0.03) -> Interval:
 
 def leaks(strength: float) -> tuple[Leak, ...]:
     """Gains that grow with `strength`, 0 to 1; the last attack never gets anywhere."""
-    found = []
+    leak_list = []
     for index, (attack, adversary, metric, unit, prior) in enumerate(ATTACKS):
         gain = strength * (0.45 - 0.1 * index) * (1 - prior) * 2
         common = {"attack": attack, "adversary": adversary, "metric": metric, "unit": unit}
         if index == len(ATTACKS) - 1:
-            found.append(Leak(**common, verdict="INCONCLUSIVE", because="no positive control"))
+            leak_list.append(Leak(**common, verdict="INCONCLUSIVE", because="no positive control"))
             continue
         verdict = "LEAK" if gain > 0.05 else "NOT_DETECTED"
-        found.append(
+        leak_list.append(
             Leak(
                 **common,
                 verdict=verdict,
@@ -49,7 +49,7 @@ def leaks(strength: float) -> tuple[Leak, ...]:
                 null=around(0.0, 0.02 + 0.01 * index),
             )
         )
-    return tuple(found)
+    return tuple(leak_list)
 
 
 def point(

@@ -37,14 +37,14 @@ def test_settings_that_differ_are_shown_and_no_others(two: tuple[Path, Path]) ->
 
 
 def test_results_and_findings_stand_side_by_side(two: tuple[Path, Path]) -> None:
-    found = compare_runs(two)
-    results = {line.name: line.values for line in found.results}
+    comparison = compare_runs(two)
+    results = {line.name: line.values for line in comparison.results}
     assert results["epsilon per client"][0] == "∞"
     value, _, about = results["epsilon per client"][1].partition(" at δ 1e-5, ")
     assert float(value) > 0
     assert about == "one client replaced, 3 clients in all"
     assert results["audit"] == ("1 promise broken, 1 leak, 1 not detected", "not audited")
-    findings = {line.name: line for line in found.findings}
+    findings = {line.name: line for line in comparison.findings}
     leak = findings["similar links, clients 1, 5 together"]
     assert leak.values == ("leak, +0.189", "–")
     assert leak.tones == ("leak", "")

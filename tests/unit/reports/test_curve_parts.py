@@ -43,17 +43,19 @@ pairs = st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.9]), st.sampled_fro
 
 @given(pairs)
 def test_the_front_holds_what_nothing_beats_and_nothing_else(
-    found: list[tuple[float, float]],
+    curve_points: list[tuple[float, float]],
 ) -> None:
-    points = [at(*one) for one in found]
+    points = [at(*one) for one in curve_points]
     front = {
         (p.accuracy.value if p.accuracy else 0.0, largest_gain(p)) for p in pareto_points(points)
     }
 
     def beaten(one: tuple[float, float]) -> bool:
-        return any(other != one and other[0] >= one[0] and other[1] <= one[1] for other in found)
+        return any(
+            other != one and other[0] >= one[0] and other[1] <= one[1] for other in curve_points
+        )
 
-    assert front == {one for one in found if not beaten(one)}
+    assert front == {one for one in curve_points if not beaten(one)}
 
 
 def test_the_front_runs_from_left_to_right() -> None:

@@ -243,13 +243,13 @@ def test_only_the_owner_of_a_signature_renews_it(
     if not has_own_key:
         shutil.rmtree(copied.path / "private", ignore_errors=True)
     manifest = (copied.path / "manifest.json").read_bytes()
-    told = CliRunner().invoke(app, ["report", str(copied.path)])
-    assert isinstance(told.exception, InputError)
-    assert "--key: found none, and manifest.json is signed by" in str(told.exception)
+    completed = CliRunner().invoke(app, ["report", str(copied.path)])
+    assert isinstance(completed.exception, InputError)
+    assert "--key: found none, and manifest.json is signed by" in str(completed.exception)
     arguments = ["audit", str(copied.path), "--only", "membership_loss", "--seed", "7"]
-    told = CliRunner().invoke(app, arguments)
-    assert told.exit_code == 0
-    assert "not renewed" in told.output
+    completed = CliRunner().invoke(app, arguments)
+    assert completed.exit_code == 0
+    assert "not renewed" in completed.output
     assert (copied.path / "manifest.json").read_bytes() == manifest
     assert (copied.path / "private").exists() == has_own_key
     assert "milder: --seed 7" in (copied.path / "report.html").read_text()
@@ -299,11 +299,11 @@ def test_a_changed_message_is_found(copied: RunFolder) -> None:
 
 
 def test_the_commands_write_sign_and_verify(copied: RunFolder) -> None:
-    told = CliRunner()
-    assert told.invoke(app, ["report", str(copied.path), "--for", "dpo"]).exit_code == 0
-    assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 0
+    runner = CliRunner()
+    assert runner.invoke(app, ["report", str(copied.path), "--for", "dpo"]).exit_code == 0
+    assert runner.invoke(app, ["verify", str(copied.path)]).exit_code == 0
     (copied.path / "dpo.html").write_text("another")
-    assert told.invoke(app, ["verify", str(copied.path)]).exit_code == 1
+    assert runner.invoke(app, ["verify", str(copied.path)]).exit_code == 1
 
 
 def test_an_audit_leaves_no_page_that_tells_of_earlier_findings(copied: RunFolder) -> None:

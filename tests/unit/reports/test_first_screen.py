@@ -74,14 +74,14 @@ def table_of(page: str) -> dict[tuple[str, str], str]:
     table = re.search(r'<table class="who">(.*?)</table>', page, re.S)
     assert table
     heads = re.findall(r'<th scope="col">(.*?)</th>', table[1])[1:]
-    found = {}
+    table_cells = {}
     for row in re.findall(r"<tr>(.*?)</tr>", table[1], re.S)[1:]:
         secret = re.search(r'<th scope="row">(.*?)</th>', row)
         assert secret
         cells = re.findall(r'<td class="level .*?>(?:<a [^>]*>|<span>)([^<]*)', row)
         for head, text in zip(heads, cells, strict=True):
-            found[unescape(secret[1]), head.lower()] = "-" if text == "–" else text.strip()
-    return found
+            table_cells[unescape(secret[1]), head.lower()] = "-" if text == "–" else text.strip()
+    return table_cells
 
 
 def expected_table(answer: Answer) -> dict[tuple[str, str], str]:
@@ -118,14 +118,16 @@ def test_notebook_shows_the_table_of_the_page(run: RunFolder) -> None:
 def test_cell_opens_a_plot_with_the_figures_of_findings_json(run: RunFolder) -> None:
     page = build_report(run).read_text()
     stored = json.loads((run.path / "audit" / "findings.json").read_text())["findings"]
-    for one in (one for one in stored if one["gain"]):
-        section = re.search(rf'id="cell-sfg-{one["cells"][0].lower()}".*?</section>', page, re.S)
+    for stored_finding in (one for one in stored if one["gain"]):
+        section = re.search(
+            rf'id="cell-sfg-{stored_finding["cells"][0].lower()}".*?</section>', page, re.S
+        )
         assert section
-        gain = one["gain"]
+        gain = stored_finding["gain"]
         spread = f"({signed(gain['low'])} to {signed(gain['high'])})"
         assert f"gain {signed(gain['value'])} {spread}" in section[0]
         assert "Must be known first:</strong> the split." in section[0]
-        assert f'href="#cell-sfg-{one["cells"][0].lower()}"' in page
+        assert f'href="#cell-sfg-{stored_finding["cells"][0].lower()}"' in page
 
 
 def test_short_frame_has_the_figures_of_findings_json(run: RunFolder) -> None:

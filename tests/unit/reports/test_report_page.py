@@ -147,14 +147,14 @@ def test_a_trusted_server_and_whoever_was_blamed_are_named(
     path = Path(shutil.copytree(made.path, tmp_path / "copy"))
     change(path / "summary.json", blamed={"2": "sent a bad key"})
     end_so(path)
-    told = words_of(RunFolder.open(path))
-    assert "The masks trust the server to follow the protocol" in told
-    assert "The masks rest on X25519 and ML-KEM-768 together" in told
-    assert "Client 2 was left out: it sent a bad key." in told
+    page_words = words_of(RunFolder.open(path))
+    assert "The masks trust the server to follow the protocol" in page_words
+    assert "The masks rest on X25519 and ML-KEM-768 together" in page_words
+    assert "Client 2 was left out: it sent a bad key." in page_words
     change(path / "summary.json", blamed={}, masking_trusts_the_server=False)
     change(path / "summary.json", masking_keys="classical")
     end_so(path)
-    told = words_of(RunFolder.open(path))
-    assert "The masks rest on X25519 alone" in told
-    assert "The masks hold against a server that lies" in told
-    assert "was left out" not in told
+    page_words = words_of(RunFolder.open(path))
+    assert "The masks rest on X25519 alone" in page_words
+    assert "The masks hold against a server that lies" in page_words
+    assert "was left out" not in page_words

@@ -21,12 +21,12 @@ from securefg.foundation.units import significant
 
 def test_a_box_has_quartiles_whiskers_and_what_lies_outside() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 30.0]
-    found = box("a", values)
-    assert found.median == pytest.approx(np.median(values))
-    assert (found.quartile, found.upper_quartile) == pytest.approx((2.25, 4.75))
-    assert (found.low, found.high) == (1.0, 5.0)
-    assert found.outside == (30.0,)
-    svg = draw_boxes(BoxChart("boxes", (found,), significant))
+    box_figures = box("a", values)
+    assert box_figures.median == pytest.approx(np.median(values))
+    assert (box_figures.quartile, box_figures.upper_quartile) == pytest.approx((2.25, 4.75))
+    assert (box_figures.low, box_figures.high) == (1.0, 5.0)
+    assert box_figures.outside == (30.0,)
+    svg = draw_boxes(BoxChart("boxes", (box_figures,), significant))
     assert svg.count("<circle") == 1
     assert "median 3.5, quartiles 2.25 and 4.75" in svg
 

@@ -45,11 +45,11 @@ def test_plain_run_is_infinite_and_names_its_fields(make_run: MakeRun) -> None:
 
 
 def test_noised_run_has_a_bound_per_unit(make_run: MakeRun) -> None:
-    found = verdicts_of(make_run(*NOISE))
-    assert found["row"].tone == "bounded"
-    assert found["row"].sentence.startswith("Epsilon = ")
-    assert "at delta 1e-5 per row: one row replaced" in found["row"].sentence
-    assert found["client"].fields == ()
+    verdicts_by_unit = verdicts_of(make_run(*NOISE))
+    assert verdicts_by_unit["row"].tone == "bounded"
+    assert verdicts_by_unit["row"].sentence.startswith("Epsilon = ")
+    assert "at delta 1e-5 per row: one row replaced" in verdicts_by_unit["row"].sentence
+    assert verdicts_by_unit["client"].fields == ()
 
 
 def test_useless_bound_is_said_to_be_one(make_run: MakeRun) -> None:

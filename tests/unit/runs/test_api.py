@@ -87,12 +87,12 @@ def test_a_graph_and_a_network_as_objects_are_run_and_audited(tmp_path: Path) ->
     result = securefg.run(config(tmp_path), data=graph(), model=Net)
     assert result.summary.dataset == "folder"
     assert result.config.method.model_dump()["network"].startswith("test_api.Net")
-    found = securefg.audit(result, only=["membership_loss"], jobs=1)
-    assert {finding.attack for finding in found.findings} >= {"membership_loss"}
-    assert result.findings == found.findings
-    frame = found.to_frame()
+    audit_result = securefg.audit(result, only=["membership_loss"], jobs=1)
+    assert {finding.attack for finding in audit_result.findings} >= {"membership_loss"}
+    assert result.findings == audit_result.findings
+    frame = audit_result.to_frame()
     assert {"gain", "gain_low", "verdict"} <= set(frame.columns)
-    assert "membership loss" in found._repr_html_()
+    assert "membership loss" in audit_result._repr_html_()
 
 
 def test_the_same_call_gives_the_same_run_and_other_data_another(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "message_text"),
     [
         ({"y": None}, r"data\.y: found NoneType"),
         ({"y": torch.rand(60)}, "integers"),
@@ -138,12 +138,12 @@ def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_data_that_do_not_fit_are_refused(
-    tmp_path: Path, broken: dict[str, object], said: str
+    tmp_path: Path, broken: dict[str, object], message_text: str
 ) -> None:
     data = graph()
     for name, value in broken.items():
         setattr(data, name, value)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message_text):
         securefg.run(config(tmp_path), data=data)
     assert not list(tmp_path.glob("data/*"))
 

@@ -38,7 +38,7 @@ def test_epsilon_alone_moves_the_divisor():
 
 
 def test_where_the_number_of_training_nodes_is_not_told_the_careful_divisor_is_taken():
-    divisor, why = by_rule("private_cora", "data.split.kind=public")
+    divisor, why = by_rule("private_cora", "data.name=acm", "data.split.kind=public")
     assert divisor == pytest.approx(5 / 3)
     assert "does not say how many nodes train" in why
 
@@ -54,18 +54,18 @@ def test_a_run_takes_what_its_plan_told_and_its_summary_says_why(
     tmp_path: Path, epsilon: float, divisor: float
 ):
     given = parse_config(tree(tmp_path, privacy={**PRIVATE, "target_epsilon": epsilon}))
-    told = settle_config(given, published_sizes(given))
-    assert told.method.divisor == pytest.approx(divisor)  # type: ignore[attr-defined]
+    settled_config = settle_config(given, published_sizes(given))
+    assert settled_config.method.divisor == pytest.approx(divisor)  # type: ignore[attr-defined]
     outcome = runner.start(given)
     assert outcome.summary is not None
-    assert outcome.summary.chosen == told.method.chosen
-    assert outcome.summary.config_hash == given.hash == told.hash
+    assert outcome.summary.chosen == settled_config.method.chosen
+    assert outcome.summary.config_hash == given.hash == settled_config.hash
     assert outcome.folder.config() == given
     again = prepare(outcome.folder.config())
-    assert again.config.method.chosen == told.method.chosen
+    assert again.config.method.chosen == settled_config.method.chosen
     # The noise of the run is that of the plan.
     (rule,) = [r for name, r in again.policy.rules.items() if name == "Products.products"]
-    planned = plan(told, published_sizes(given)).releases[-1]
+    planned = plan(settled_config, published_sizes(given)).releases[-1]
     assert rule.stddev(again.shards[0].graph.labels.new_zeros(planned.dim).shape) == (
         pytest.approx(planned.noise / 2)  # of four clients
     )

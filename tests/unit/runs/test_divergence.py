@@ -111,8 +111,8 @@ def test_run_whose_every_round_aborts_exits_with_code_1(tmp_path: Path) -> None:
     lost = tree(tmp_path / "runs", "tests.unit.runs.absent")
     lost["privacy"] = {"secure_aggregation": {"on_abort": "skip"}}
     (tmp_path / "lost.yaml").write_text(yaml.safe_dump(lost))
-    found = CliRunner().invoke(app, ["run", str(tmp_path / "lost.yaml")])
-    assert found.exit_code == 1
-    assert "every round was aborted: secure aggregation: " in found.output
-    assert re.search(r"test accuracy +none", found.output)
-    assert not re.search(r"(test|val|loss) 0\.", found.output)
+    completed = CliRunner().invoke(app, ["run", str(tmp_path / "lost.yaml")])
+    assert completed.exit_code == 1
+    assert "every round was aborted: secure aggregation: " in completed.output
+    assert re.search(r"test accuracy +none", completed.output)
+    assert not re.search(r"(test|val|loss) 0\.", completed.output)

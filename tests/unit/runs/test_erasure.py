@@ -233,9 +233,9 @@ def test_erased_user_is_gone_from_what_the_server_is_given(tmp_path: Path) -> No
 
 def test_erase_command_tells_what_each_group_pays(tmp_path: Path) -> None:
     run = runner.start(config(tmp_path))
-    said = CliRunner().invoke(app, ["erase", str(run.folder.path), "--nodes", "3, 7"])
-    assert said.exit_code == 0, said.output
-    assert "Released again without 2 nodes and 0 clients" in said.output
-    assert "epsilon per node at delta 0.01: 2.00 for this release" in said.output
-    assert "the erased keep 2.00" in said.output
-    assert "Recipients of the earlier releases keep them" in said.output
+    completed = CliRunner().invoke(app, ["erase", str(run.folder.path), "--nodes", "3, 7"])
+    assert completed.exit_code == 0, completed.output
+    assert "Released again without 2 nodes and 0 clients" in completed.output
+    assert "epsilon per node at delta 0.01: 2.00 for this release" in completed.output
+    assert "the erased keep 2.00" in completed.output
+    assert "Recipients of the earlier releases keep them" in completed.output

@@ -77,12 +77,12 @@ def test_another_partition_is_named(run: RunFolder, tmp_path: Path) -> None:
 def test_a_stored_shard_that_was_swapped_is_named(run: RunFolder, tmp_path: Path) -> None:
     copy = RunFolder(tmp_path / "copy")
     shutil.copytree(run.path, copy.path)
-    own = prepare(run.config()).shards
+    own_shards = prepare(run.config()).shards
     copy.shards.mkdir(parents=True)
-    save_shards(copy.shards / "client-0.safetensors", own[:1])
+    save_shards(copy.shards / "client-0.safetensors", own_shards[:1])
     assert load_shards(copy.shards / "client-0.safetensors")
     Truth.of(copy)
-    save_shards(copy.shards / "client-0.safetensors", (replace(own[1], client=0),))
+    save_shards(copy.shards / "client-0.safetensors", (replace(own_shards[1], client=0),))
     with pytest.raises(RunFolderError, match=r"private/shards/client-0\.safetensors"):
         Truth.of(copy)
 

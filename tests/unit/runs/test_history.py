@@ -33,12 +33,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def audited(run: Path, *found: Finding, terms: str = "", asked: str = "everything") -> None:
+def audited(run: Path, *kept_findings: Finding, terms: str = "", asked: str = "everything") -> None:
     whole = asked == "everything"
     file = FindingsFile.begin(
         run / "audit", {"record": RECORD}, anew=whole, asked=asked, terms=terms
     )
-    file.add(found)
+    file.add(kept_findings)
     file.close({})
 
 

@@ -113,14 +113,14 @@ def test_private_training_never_weighs_by_labels(tmp_path: Path) -> None:
     noise = {
         "dp_sgd": {"clip_l2": 1.0, "noise_multiplier": 1.0, "sampling": 0.2, "num_samples": 20}
     }
-    one = tree(tmp_path, 0.1, weight_decay=0, **noise)
-    one["method"] = {"name": "fedavg", "network": "MLP"}
-    one["method"]["arguments"] = {"hidden_channels": 4, "num_layers": 2}
-    assert TrainingSettings.model_validate(one["training"]).dp_sgd is not None
-    assert prepare(parse_config(one)).config.training.loss is None
-    one["training"]["loss"] = "balanced"
+    config_tree = tree(tmp_path, 0.1, weight_decay=0, **noise)
+    config_tree["method"] = {"name": "fedavg", "network": "MLP"}
+    config_tree["method"]["arguments"] = {"hidden_channels": 4, "num_layers": 2}
+    assert TrainingSettings.model_validate(config_tree["training"]).dp_sgd is not None
+    assert prepare(parse_config(config_tree)).config.training.loss is None
+    config_tree["training"]["loss"] = "balanced"
     with pytest.raises(ConfigError, match=r"training\.loss: found balanced; expected plain"):
-        prepare(parse_config(one))
+        prepare(parse_config(config_tree))
 
 
 def test_method_that_cannot_weigh_refuses_a_balanced_loss(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def test_method_that_cannot_weigh_refuses_a_balanced_loss(tmp_path: Path) -> Non
 
 
 def test_score_that_nodes_do_not_have_falls_back_to_accuracy(tmp_path: Path) -> None:
-    one = tree(tmp_path, 0.1, "alone")
+    config_tree = tree(tmp_path, 0.1, "alone")
     split = ["node,split", *(f"{n},{'train' if n % 2 else 'test'}" for n in range(120))]
     split += [f"{n},val" for n in range(120, 240)]  # class 0 alone
     (tmp_path / "split.csv").write_text("\n".join(split))
-    one["data"]["split"] = {"kind": "public"}
-    assert securefg.run(one).summary.monitor == "val_accuracy"
+    config_tree["data"]["split"] = {"kind": "public"}
+    assert securefg.run(config_tree).summary.monitor == "val_accuracy"
 
 
 def test_class_weights_count_every_class_alike() -> None:
@@ -191,16 +191,16 @@ def test_share_precision_steps_hide_one_node_of_a_crafted_model(positives: int) 
     margins, truth = torch.zeros(10 * positives + 1), torch.zeros(10 * positives + 1)
     margins[-1], truth[:positives] = 1.0, 1.0
     split = Split(*[torch.ones(len(truth), dtype=torch.bool)] * 3)
-    told = []
+    precision_pair = []
     for label in (0.0, 1.0):
         truth[-1] = label
         logits = torch.stack([-margins, margins], 1)
         ranks = score_locally(0, logits, truth.long(), split).test_ranks
         assert ranks is not None
-        told.append(share_precision(ranks[1], positives + int(label), 9 * positives))
+        precision_pair.append(share_precision(ranks[1], positives + int(label), 9 * positives))
     step = next(step for step in STEPS if step * positives >= 1 - 1e-9)
-    assert None not in told
-    assert told[1] - told[0] <= step + 1e-9  # type: ignore[operator]
+    assert None not in precision_pair
+    assert precision_pair[1] - precision_pair[0] <= step + 1e-9  # type: ignore[operator]
 
 
 def test_rare_one_of_two_classes_comes_last() -> None:

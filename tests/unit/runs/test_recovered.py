@@ -188,9 +188,9 @@ def test_rows_are_counted_as_exact_elimination_of_every_node_counts_them(
         rows_sent = rows(six, 0 if whole else 1)
         records.append(asked(number, released=let_in, weights=torch.tensor([float(number)])))
         records.append(updates(number, sorted(members), predictions=rows_sent))
-    found: Counter[int] = Counter()
+    row_counts: Counter[int] = Counter()
     for term in exposed(six, records, sorted(colluders)):
-        found[term.client] += term.count if term.part is not None else 0
+        row_counts[term.client] += term.count if term.part is not None else 0
     wanted: Counter[int] = Counter()
     for node in let_in.nonzero().flatten().tolist():
         holders = {c for c, own in enumerate(six.partition.clients) if node in own.tolist()}
@@ -200,7 +200,7 @@ def test_rows_are_counted_as_exact_elimination_of_every_node_counts_them(
             if whole and holders:
                 sums.append({Term(c, "added up", None): 1.0 for c in members})
         wanted.update(term.client for term in brute_force(sums, colluders))
-    assert +found == wanted
+    assert +row_counts == wanted
 
 
 def asked(round: int, **fields: Tensor) -> Record:

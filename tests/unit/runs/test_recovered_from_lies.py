@@ -163,12 +163,14 @@ def test_a_field_whose_sums_do_not_change_is_one_that_never_changes(tmp_path: Pa
     method = run.experiment.method
     same = torch.arange(1.0, 4.0)
     rounds = [(1, range(6), same), (2, range(6), same), (3, range(1, 6), same - 1)]
-    told = {round: Model(weights=torch.full((2,), float(round))) for round, _, _ in rounds}
+    models_by_round = {
+        round: Model(weights=torch.full((2,), float(round))) for round, _, _ in rounds
+    }
     records = [
         record
         for round, clients, total in rounds
         for record in (
-            _record(round, "server", Model.kind, clients, told[round].weights),
+            _record(round, "server", Model.kind, clients, models_by_round[round].weights),
             _record(round, "sum", f"{Trained.kind}.sum", clients, total),
         )
     ]

@@ -41,11 +41,11 @@ def six(root: Path, *overrides: str, method: str = "fedgl") -> RunConfig:
 
 def true_holders(run: Deployed) -> dict[int, Holders]:
     x = run.experiment
-    found: dict[int, set[int]] = {node: set() for node in range(x.public.num_nodes)}
+    holders_by_node: dict[int, set[int]] = {node: set() for node in range(x.public.num_nodes)}
     for client, nodes in enumerate(x.partition.clients):
         for node in nodes.tolist():
-            found[node].add(client)
-    return {node: frozenset(clients) for node, clients in found.items()}
+            holders_by_node[node].add(client)
+    return {node: frozenset(clients) for node, clients in holders_by_node.items()}
 
 
 # ------------------------------------------------------- the attack: values alone, no other truth
@@ -78,7 +78,7 @@ def read_constants(column: NDArray[np.float64], num_clients: int) -> list[float]
 def attack(run: Deployed, sizes: Sequence[int]) -> dict[int, Holders]:
     """Holders of nodes by subset sums of the clients' sizes, which the server may know, and of
     constants that it reads off the column. A column counts if it explains every node."""
-    found: dict[int, Holders] = {}
+    holders_by_node: dict[int, Holders] = {}
     for column in columns_seen(run):
         learned = read_constants(column, len(sizes))
         for constants in (list(map(float, sizes)), [1.0] * len(sizes), learned):
@@ -90,8 +90,8 @@ def attack(run: Deployed, sizes: Sequence[int]) -> dict[int, Holders]:
             if constants and any(totals) and all(total in subsets for total in totals):
                 for node, total in enumerate(totals):
                     if len(subsets[total]) == 1 and subsets[total][0]:
-                        found[node] = subsets[total][0]
-    return found
+                        holders_by_node[node] = subsets[total][0]
+    return holders_by_node
 
 
 def rounds(run: Deployed, away: Sequence[set[int]]) -> Deployed:
@@ -118,12 +118,12 @@ def test_subset_sums_of_masked_fedgl_resolve_no_node_but_those_of_everybody(
     run = rounds(Deployed.new(six(tmp_path, *data, *more)), [set(), set()])
     truth, everybody = true_holders(run), frozenset(range(6))
     assert len(set(sizes_of(run))) == 6
-    found = attack(run, sizes_of(run))
-    assert set(found.values()) <= {everybody}
-    assert set(found) == {node for node, holders in truth.items() if holders == everybody}
+    holders_by_node = attack(run, sizes_of(run))
+    assert set(holders_by_node.values()) <= {everybody}
+    assert set(holders_by_node) == {node for node, holders in truth.items() if holders == everybody}
     told = recovered_by_algebra(run.experiment, run.records())
     assert told is not None
-    assert told["holders_recoverable"] == len(found | complete_rows(run))
+    assert told["holders_recoverable"] == len(holders_by_node | complete_rows(run))
 
 
 def test_masked_rows_with_a_client_away_are_not_opened(tmp_path: Path) -> None:
@@ -238,12 +238,12 @@ def complete_rows(run: Deployed) -> dict[int, Holders]:
     From values and from who was there, without other truth."""
     nodes, everybody = run.experiment.public.num_nodes, frozenset(range(6))
     count, others = np.zeros(nodes), [set[int]() for _ in range(nodes)]
-    for one in view(run.folder.transcript, Adversary.parse("server")):
-        fields = one.fields or {}
-        if one.header.kind == "fedgl.UpdateCensus.sum":
+    for seen_message in view(run.folder.transcript, Adversary.parse("server")):
+        fields = seen_message.fields or {}
+        if seen_message.header.kind == "fedgl.UpdateCensus.sum":
             count = np.asarray(fields["holds"]).reshape(-1).round()
-        if one.header.kind == "fedgl.Update.sum":
-            away = everybody - set(Clients.parse(one.header.clients).numbers())
+        if seen_message.header.kind == "fedgl.Update.sum":
+            away = everybody - set(Clients.parse(seen_message.header.clients).numbers())
             total = np.asarray(fields["predictions"]).sum(1)
             for node in np.flatnonzero(total > count - 1 + 1e-3).tolist():
                 others[node] |= away
@@ -270,11 +270,11 @@ def test_sure_models_and_absent_clients_name_holders_and_the_run_counts_them(
     """Once the run told of the nodes of everybody alone, whatever the absent clients showed."""
     away: list[set[int]] = [set(), *({client} for client in range(6))]
     run = rounds(Deployed.new(six(tmp_path, "data.csbm.num_nodes=1000", *SURE)), away)
-    truth, found = true_holders(run), complete_rows(run)
+    truth, holders_by_node = true_holders(run), complete_rows(run)
     of_everybody = sum(len(holders) == 6 for holders in truth.values())
-    assert all(truth[node] == holders for node, holders in found.items())
-    assert len(found) > 100 + of_everybody
+    assert all(truth[node] == holders for node, holders in holders_by_node.items())
+    assert len(holders_by_node) > 100 + of_everybody
     told = recovered_by_algebra(run.experiment, run.records())
     assert told is not None
     # The run's tolerance is finer than the one above.
-    assert len(found) <= told["holders_recoverable"] <= 1.02 * len(found)
+    assert len(holders_by_node) <= told["holders_recoverable"] <= 1.02 * len(holders_by_node)

@@ -30,12 +30,16 @@ def finding(verdict: Verdict, gain: float | None = 0.1, **more: Any) -> Finding:
 
 
 def audited(
-    folder: Path, *found: Finding, terms: str = "", anew: bool = True, check: str = ""
+    folder: Path, *kept_findings: Finding, terms: str = "", anew: bool = True, check: str = ""
 ) -> list[Finding]:
     file = FindingsFile.begin(folder, {}, anew=anew, terms=terms)
-    file.add(found, check=check)
+    file.add(kept_findings, check=check)
     file.close(
-        {f"{f.attack}/{f.adversary}/score": np.array([f.gain.value]) for f in found if f.gain}
+        {
+            f"{f.attack}/{f.adversary}/score": np.array([f.gain.value])
+            for f in kept_findings
+            if f.gain
+        }
     )
     return read_findings(folder / "findings.json")
 

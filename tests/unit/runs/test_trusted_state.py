@@ -66,11 +66,11 @@ def epsilon(folder: RunFolder) -> float:
 
 
 def test_what_is_whole_goes_on_and_counts_what_was_lost(run: RunFolder, stopped: RunFolder) -> None:
-    told = [line["epsilon"]["client"] for line in run.metrics()]
+    booked_epsilons = [line["epsilon"]["client"] for line in run.metrics()]
     summary = runner.resume(run).summary
     assert summary is not None
     assert broken_link(run.transcript, summary.transcript_chain) is None
-    assert epsilon(run) > max(told)
+    assert epsilon(run) > max(booked_epsilons)
     fresh = run.config().privacy.noise_rng == "system"
     lines = len(run.ledger_path.read_text().splitlines())
     assert lines == 3 * (9 if fresh else 8)  # round 5 was sent twice where its noise was fresh
@@ -283,12 +283,12 @@ def test_a_run_is_broken_and_resumed_again_and_again(tmp_path: Path) -> None:
     from tests.unit.runs.interrupted import CrashAfter
 
     run = interrupted(tmp_path, NOISE)
-    told = run.metrics()[-1]["epsilon"]["client"]
+    booked_epsilon = run.metrics()[-1]["epsilon"]["client"]
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             runner.resume(run, CrashAfter(5))
         again = run.metrics()[-1]["epsilon"]["client"]
-        assert again > told
-        told = again
+        assert again > booked_epsilon
+        booked_epsilon = again
     runner.resume(run)
-    assert epsilon(run) > told
+    assert epsilon(run) > booked_epsilon

@@ -76,14 +76,14 @@ class CommitteeWorld:
         return CommitteeAggregator(*about, self.least_survivors)
 
     def made(self, number: int) -> CommitteeClients:
-        own = {number: member_secret(number)} if number in self.committee.members else {}
+        member_secrets = {number: member_secret(number)} if number in self.committee.members else {}
         return CommitteeClients(
             self.settings,
             CONFIG_HASH,
             {number: identity(number)},
             self.roster,
             self.keys,
-            own,
+            member_secrets,
             self.least_survivors,
             memory_file=None if self.folder is None else self.folder / f"{number}.jsonl",
         )

@@ -150,12 +150,14 @@ class World:
         self.silent |= self.drops.get(reply, set())
         replies, replied = [], []
         for host, numbers in enumerate(self.layout):
-            own = [n for n in numbers if n in asked and n not in self.silent]
-            if own:
-                mine = _personal_rows(request, [asked.index(n) for n in own])
+            own_numbers = [n for n in numbers if n in asked and n not in self.silent]
+            if own_numbers:
+                mine = _personal_rows(request, [asked.index(n) for n in own_numbers])
                 with suppress(SetupLost):  # to an engine, a client that dropped out
-                    replies.append(self.answer(host, self._told(mine, own), own, reply))
-                    replied += own
+                    replies.append(
+                        self.answer(host, self._told(mine, own_numbers), own_numbers, reply)
+                    )
+                    replied += own_numbers
         order = torch.tensor(np.argsort(replied, kind="stable"))
         return Replies(_joined(replies, order) if replies else None, Clients.of(replied), ())
 
@@ -165,11 +167,11 @@ class World:
         """What a host says to a request, whoever sends it."""
         turn = Turn(self.round, 1, Clients.of(numbers))
         if isinstance(request, Ask):
-            said = self._masked_reply(host, request, numbers, reply)
+            host_reply = self._masked_reply(host, request, numbers, reply)
         else:
-            said = self.hosts[host].handle(request, turn)
-        self.said.append(said)
-        return said
+            host_reply = self.hosts[host].handle(request, turn)
+        self.said.append(host_reply)
+        return host_reply
 
     def _masked_reply(
         self, host: int, request: Message, numbers: list[int], reply: type[Message]
@@ -261,15 +263,17 @@ class Made:
         return hits
 
     def _encodings(self) -> dict[str, list[bytes]]:
-        found = {}
+        encodings = {}
         for what, values in (("secret", self.secrets), ("share", self.shares)):
-            found[f"{what}, raw"] = list(values)
-            found[f"{what}, hex"] = [v.hex().encode() for v in values]
-            found[f"{what}, HEX"] = [v.hex().upper().encode() for v in values]
-            found[f"{what}, base64"] = [base64.b64encode(v).rstrip(b"=") for v in values]
-            found[f"{what}, base64url"] = [base64.urlsafe_b64encode(v).rstrip(b"=") for v in values]
-            found[f"{what}, repr"] = [repr(v)[2:34].encode() for v in values]
-        return {name: texts for name, texts in found.items() if texts}
+            encodings[f"{what}, raw"] = list(values)
+            encodings[f"{what}, hex"] = [v.hex().encode() for v in values]
+            encodings[f"{what}, HEX"] = [v.hex().upper().encode() for v in values]
+            encodings[f"{what}, base64"] = [base64.b64encode(v).rstrip(b"=") for v in values]
+            encodings[f"{what}, base64url"] = [
+                base64.urlsafe_b64encode(v).rstrip(b"=") for v in values
+            ]
+            encodings[f"{what}, repr"] = [repr(v)[2:34].encode() for v in values]
+        return {name: texts for name, texts in encodings.items() if texts}
 
 
 @contextmanager

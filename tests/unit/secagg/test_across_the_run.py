@@ -284,11 +284,11 @@ def test_what_was_done_is_on_disk_before_anything_follows_from_it(tmp_path: Path
     answer = bed.answer
 
     def spied(host: int, request: Message, *rest: Any) -> Message:
-        said = answer(host, request, *rest)
+        host_reply = answer(host, request, *rest)
         path = tmp_path / f"{host}.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
-        seen[type(said).__name__] = [json.loads(line)["did"] for line in lines]
-        return said
+        seen[type(host_reply).__name__] = [json.loads(line)["did"] for line in lines]
+        return host_reply
 
     bed.answer = spied  # type: ignore[method-assign]
     ask_round(bed, 1)

@@ -230,14 +230,14 @@ def test_liar_that_does_not_open_is_named_in_the_second_round() -> None:
 
 
 def test_liar_that_did_not_open_before_a_restart_is_named_after_it() -> None:
-    told: list[tuple[int, str]] = []
+    blamed_words: list[tuple[int, str]] = []
     bed = world(6, malicious=True, drops={Opening: {LIAR}})
     bed.aggregator.silences.update({LIAR: 1})
-    bed.aggregator._court.suspect = lambda *word: told.append(word)
+    bed.aggregator._court.suspect = lambda *word: blamed_words.append(word)
     lie_about_tag(bed, LIAR, VICTIM)
     assert same_sums(bed.sums(), bed.plain_sums(others(6, LIAR)))
     assert bed.aggregator.blamed == {LIAR: "did not open its key in 2 disputes"}
-    assert told == [(LIAR, "did not open its key in a dispute")]
+    assert blamed_words == [(LIAR, "did not open its key in a dispute")]
 
 
 # -------------------------------------------------------------------- no honest client is named
@@ -246,12 +246,12 @@ def test_liar_that_did_not_open_before_a_restart_is_named_after_it() -> None:
 def honest_words(suite: Suite) -> tuple[bytes, bytes, Word, Word]:
     """Two honest clients' words on a pair: sender at place 2, receiver at place 5."""
     setup, session = b"s" * 32, b"i" * 32
-    one, other = FreshPair(Secret.fresh(), suite), FreshPair(Secret.fresh(), suite)
+    first_pair, other = FreshPair(Secret.fresh(), suite), FreshPair(Secret.fresh(), suite)
     encapsulated = encapsulate_secret(other.public) if suite == "hybrid" else None
-    link = mask_link(setup, one.exchange(other.public), encapsulated, 2, 5)
+    link = mask_link(setup, first_pair.exchange(other.public), encapsulated, 2, 5)
     tag = pair_tag(session_root(link, session), 2, 5)
     sent = encapsulated[1] + mask_confirmation(link, 2, 5) if encapsulated else b""
-    sender = Word(12, 2, one.public, tag, sent, one.secret)
+    sender = Word(12, 2, first_pair.public, tag, sent, first_pair.secret)
     return setup, session, sender, Word(15, 5, other.public, tag, sent, other.secret)
 
 

@@ -84,13 +84,13 @@ def test_sums_of_two_rounds_are_both_right() -> None:
 
 def test_draw_hangs_on_identities_and_not_on_settings() -> None:
     roster = [identity(n).public for n in range(40)]
-    one = SecureAggregationSettings(form="committee", corrupt=0)
+    committee_settings = SecureAggregationSettings(form="committee", corrupt=0)
     other = SecureAggregationSettings(form="committee", corrupt=0, value_bound=3.0)
-    drawn = seat_committee(one, roster)
+    drawn = seat_committee(committee_settings, roster)
     assert drawn == seat_committee(other, roster)
     assert len(drawn.members) == 4
     assert drawn.colluding == 1
-    assert drawn.members != seat_committee(one, [*roster[1:], roster[0]]).members
+    assert drawn.members != seat_committee(committee_settings, [*roster[1:], roster[0]]).members
 
 
 @pytest.mark.parametrize(("population", "corrupt"), [(100, 0.05), (2708, 0.05), (10_000, 0.1)])

@@ -79,14 +79,16 @@ def test_an_exposed_contribution_is_recovered_with_the_noise_that_was_said() -> 
     weights = rng.standard_normal((6, 9)) * (rng.random((6, 9)) < 0.4)
     weights[5] = 0
     weights[5, 2] = 0.25
-    found = linear_exposure(weights)
-    assert found.exposed[2]
+    exposure = linear_exposure(weights)
+    assert exposure.exposed[2]
     inverse = np.linalg.pinv(weights)
     truth = rng.standard_normal(9)
-    assert (inverse @ weights @ truth)[found.exposed] == pytest.approx(truth[found.exposed])
+    assert (inverse @ weights @ truth)[exposure.exposed] == pytest.approx(truth[exposure.exposed])
     noised = weights @ truth + rng.standard_normal((20_000, 6))
     spread = (noised @ inverse.T).std(0)
-    assert spread[found.exposed] == pytest.approx(found.amplification[found.exposed], rel=0.03)
+    assert spread[exposure.exposed] == pytest.approx(
+        exposure.amplification[exposure.exposed], rel=0.03
+    )
 
 
 def test_a_sum_of_two_hides_both_and_a_difference_opens_them() -> None:
@@ -153,11 +155,11 @@ HOLDERS = [[0, 1, 2], [1, 2], [2, 4]]
 
 
 def test_a_node_with_one_holder_is_exposed() -> None:
-    found = node_exposure(HOLDERS, num_nodes=5)
-    assert found.num_holders.tolist() == [1, 2, 3, 0, 1]
-    assert np.flatnonzero(found.exposed).tolist() == [0, 4]
-    assert found.counts == (1, 2, 1, 1)
-    assert found.share == 0.5
+    exposure = node_exposure(HOLDERS, num_nodes=5)
+    assert exposure.num_holders.tolist() == [1, 2, 3, 0, 1]
+    assert np.flatnonzero(exposure.exposed).tolist() == [0, 4]
+    assert exposure.counts == (1, 2, 1, 1)
+    assert exposure.share == 0.5
 
 
 def test_min_holders_stops_the_server_alone_and_not_one_that_has_a_client() -> None:

@@ -67,11 +67,11 @@ def test_the_degree_grows_as_the_logarithm() -> None:
 @pytest.mark.parametrize("num_clients", [5, 20, 32, 100, 1000])
 @pytest.mark.parametrize("threat", [Threat(), Threat(0.2, 0.2), Threat(0.0, 0.1)])
 def test_no_two_stories_find_enough_listeners(num_clients: int, threat: Threat) -> None:
-    found = choose_parameters(num_clients, threat)
-    holders = num_clients if found.complete else found.degree
+    graph_parameters = choose_parameters(num_clients, threat)
+    holders = num_clients if graph_parameters.complete else graph_parameters.degree
     corrupt = threat.num_corrupt(num_clients) * holders // num_clients
-    assert 2 * found.threshold > holders + corrupt
-    assert found.threshold <= num_clients - threat.num_dropped(num_clients)
+    assert 2 * graph_parameters.threshold > holders + corrupt
+    assert graph_parameters.threshold <= num_clients - threat.num_dropped(num_clients)
 
 
 def test_colluders_are_counted_among_all_clients_and_not_among_those_asked() -> None:

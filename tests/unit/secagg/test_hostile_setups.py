@@ -235,14 +235,14 @@ def test_request_done_again_is_the_one_that_was_answered(tmp_path: Path) -> None
     restart(bed, 1, tmp_path)
     bed.sums()
     host = restart(bed, 1, tmp_path)
-    turn, own = Turn(1, 1, Clients.of([1])), request_hash(bed.request)
-    host.check_redo(own, Upload.kind, turn)
+    turn, own_request = Turn(1, 1, Clients.of([1])), request_hash(bed.request)
+    host.check_redo(own_request, Upload.kind, turn)
     other = request_hash(Advertise(purpose="Ask", version=2))
     for wrong in (
         (other, Upload.kind, turn),
-        (own, "session_world.Count", turn),
-        (own, Upload.kind, Turn(2, 1, Clients.of([1]))),
-        (own, Upload.kind, Turn(1, 1, Clients.of([2]))),
+        (own_request, "session_world.Count", turn),
+        (own_request, Upload.kind, Turn(2, 1, Clients.of([1]))),
+        (own_request, Upload.kind, Turn(1, 1, Clients.of([2]))),
     ):
         with pytest.raises(Refused, match="found a request to do"):
             host.check_redo(*wrong)
@@ -253,11 +253,11 @@ def test_stale_advertisement_of_a_restarted_client_is_no_use(tmp_path: Path) -> 
     bed = world(4, malicious=True)
     restart(bed, 1, tmp_path)
     exchange = bed.aggregator._exchange
-    told: list[Message] = []
+    seen_rosters: list[Message] = []
 
     def restarted(request: Message, reply: type[Message], clients: Clients | None = None) -> Any:
-        if isinstance(request, Roster) and not told:
-            told.append(request)
+        if isinstance(request, Roster) and not seen_rosters:
+            seen_rosters.append(request)
             restart(bed, 1, tmp_path)
         return exchange(request, reply, clients)
 

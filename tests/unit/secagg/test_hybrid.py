@@ -27,12 +27,12 @@ SETUP = b"s" * 32
 
 
 def test_hybrid_pair_agrees_and_decapsulates() -> None:
-    one, other = (FreshPair(Secret.fresh(), "hybrid") for _ in range(2))
+    first_pair, other = (FreshPair(Secret.fresh(), "hybrid") for _ in range(2))
     secret, ciphertext = encapsulate_secret(other.public)
-    assert one.exchange(other.public) == other.exchange(one.public)
+    assert first_pair.exchange(other.public) == other.exchange(first_pair.public)
     assert other.open_ciphertext(ciphertext) == secret
-    assert one.open_ciphertext(ciphertext) != secret
-    assert (len(one.public), len(ciphertext)) == (KEY_BYTES["hybrid"], CIPHERTEXT_BYTES)
+    assert first_pair.open_ciphertext(ciphertext) != secret
+    assert (len(first_pair.public), len(ciphertext)) == (KEY_BYTES["hybrid"], CIPHERTEXT_BYTES)
 
 
 def test_hybrid_pair_from_its_secret_is_the_same_pair() -> None:

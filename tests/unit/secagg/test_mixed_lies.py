@@ -190,11 +190,11 @@ def test_opening_of_an_earlier_setup_names_its_sender() -> None:
     lost: list[Message] = []
 
     def lose_first(request: Message, reply: type[Message], clients: Clients | None = None) -> Any:
-        found = exchange(request, reply, clients)
+        exchanged = exchange(request, reply, clients)
         if isinstance(request, Dispute) and clients == Clients.of([LIAR]) and not lost:
             lost.append(request)
             return exchange(request, reply, Clients(()))
-        return found
+        return exchanged
 
     bed.aggregator._exchange = lose_first
     assert hold_round(bed) == others(6, LIAR), "its first opening was lost on the way"

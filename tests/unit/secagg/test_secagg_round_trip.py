@@ -50,7 +50,7 @@ class Cohort:
         return shamir.combine_shares(living, self.parameters.threshold, check)
 
     def unmasking(self, alive: list[int], dropped: list[int]) -> list[Mask]:
-        own = [
+        self_masks = [
             Mask(self.self_key(c, self.rebuilt(self.seeds[c], c, alive)), Sign.SUBTRACT)
             for c in alive
         ]
@@ -61,7 +61,7 @@ class Cohort:
                 root = pair.agree_root(self.pairs[peer].public, SESSION)
                 key = derive.pair_mask_key(root, gone, peer, CONTEXT)
                 pairs.append(Mask(key, Sign.of(peer, gone).opposite_sign()))
-        return own + pairs
+        return self_masks + pairs
 
 
 @pytest.mark.parametrize(

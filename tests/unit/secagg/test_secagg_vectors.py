@@ -93,14 +93,14 @@ def test_session_ids_match() -> None:
 @pytest.mark.parametrize("v", cases("kdf"))
 def test_derived_keys_match(v: Vector) -> None:
     session, context = bytes.fromhex(v["session_id"]), MaskContext(*v["context"])
-    one, other = v["parties"]
+    first_party, other = v["parties"]
     first, second = (KeyPair(secret(text)) for text in v["secrets"])
     assert [first.public.hex(), second.public.hex()] == v["publics"]
     root = second.agree_root(first.public, session)
     assert root == secret(v["root"])
-    assert derive.pair_mask_key(root, other, one, context) == secret(v["pair_mask_key"])
-    assert derive.box_key(root, one, other) == secret(v["box_key"])
-    found = derive.self_mask_key(secret(v["self_seed"]), session, one, context)
+    assert derive.pair_mask_key(root, other, first_party, context) == secret(v["pair_mask_key"])
+    assert derive.box_key(root, first_party, other) == secret(v["box_key"])
+    found = derive.self_mask_key(secret(v["self_seed"]), session, first_party, context)
     assert found == secret(v["self_mask_key"])
 
 

@@ -400,16 +400,16 @@ def test_a_session_cannot_be_pickled() -> None:
 def test_boxes_are_carried_to_their_holders_and_no_other() -> None:
     """Row j of a client's delivery is what the j-th holder's place sealed for it."""
     bed = world(5, drops={Shares: {3}})
-    told: list[Deliver] = []
+    seen_deliveries: list[Deliver] = []
 
     def kept(request: Deliver) -> Deliver:
-        told.append(request)
+        seen_deliveries.append(request)
         return request
 
     bed.lie(Deliver, kept)
     bed.collect()
     made = [message.boxes[0] for message in bed.said if isinstance(message, Shares)]
-    for receiver, request in zip((0, 1, 2, 4), told, strict=True):
+    for receiver, request in zip((0, 1, 2, 4), seen_deliveries, strict=True):
         assert request.sharers.tolist() == [0, 1, 2, 4]
         assert torch.equal(request.boxes[0][[0, 1, 2, 4]], torch.stack([m[receiver] for m in made]))
         assert not request.boxes[0][3].any()
@@ -564,12 +564,12 @@ def test_bad_sessions_end_at_the_step_they_name(name: str) -> None:
     bad = stored(name)
     base = stored(bad["session"])
     listener = Listener(base)
-    for told in base["told"]:
-        if told["step"] == bad["step"]:
+    for base_step in base["told"]:
+        if base_step["step"] == bad["step"]:
             with pytest.raises(getattr(errors, bad["error"])):
-                listener.hear(told["step"], {**told["fields"], **bad["change"]})
+                listener.hear(base_step["step"], {**base_step["fields"], **bad["change"]})
             return
-        listener.hear(told["step"], told["fields"])
+        listener.hear(base_step["step"], base_step["fields"])
     pytest.fail(f"no step {bad['step']}")
 
 

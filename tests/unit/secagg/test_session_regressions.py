@@ -67,13 +67,13 @@ def test_a_client_listed_twice_is_not_sent_bare() -> None:
 
 def test_a_client_all_of_whose_neighbours_are_said_to_be_gone_does_not_upload() -> None:
     bed = world(40, layout=[[0], list(range(1, 40))], malicious=True, dropout=0.05)
-    told = {}
+    edited_fields = {}
 
     def alone(request: Deliver) -> Message:
         session = bed.hosts[0]._session
         near = set(session.graph.neighbours(0))
-        told["sharers"] = [n for n in range(40) if n not in near]
-        return edited(request, sharers=told["sharers"])
+        edited_fields["sharers"] = [n for n in range(40) if n not in near]
+        return edited(request, sharers=edited_fields["sharers"])
 
     bed.lie(Deliver, alone, 0)
     with contextlib.suppress(Refused):
@@ -116,7 +116,7 @@ def test_a_server_opens_one_upload_end_to_end() -> None:
         signatures=agreed.message.signature,
     )
     revealed = bed.exchange(request, Revealed, others)
-    found = []
+    seed_shares = []
     for number, row, which in zip(
         revealed.clients.numbers(),
         revealed.message.shares,
@@ -125,8 +125,8 @@ def test_a_server_opens_one_upload_end_to_end() -> None:
     ):
         for owner, share, kind in zip(graph.holders(number), row, which, strict=True):
             if owner == 0 and kind == 1:
-                found.append(shamir.Share.decode(number + 1, share.numpy().tobytes()))
-    seed = shamir.combine_shares(found, graph.parameters.threshold, lambda secret: None)
+                seed_shares.append(shamir.Share.decode(number + 1, share.numpy().tobytes()))
+    seed = shamir.combine_shares(seed_shares, graph.parameters.threshold, lambda secret: None)
     upload = replies.message.numbers[0].numpy().view(np.uint32).copy()
     context = bed.context(Upload, "numbers")
     apply_masks(upload, [Mask(derive.self_mask_key(seed, session, 0, context), Sign.SUBTRACT)])
@@ -190,12 +190,12 @@ def test_in_a_sparse_cohort_two_halves_with_two_lists_open_nothing() -> None:
     bed = world(36, layout=sides, malicious=True, dropout=0.05)
     assert not choose_parameters(36, bed.settings.threat_among(36)).complete
     halves = [list(range(35)), list(range(1, 36))]
-    for told, side in zip(halves, sides, strict=True):
-        bed.lie(Survivors, lambda s, t=told: edited(s, clients=t), *side)
-        gone = [n for n in range(36) if n not in told]
+    for half_clients, side in zip(halves, sides, strict=True):
+        bed.lie(Survivors, lambda s, t=half_clients: edited(s, clients=t), *side)
+        gone = [n for n in range(36) if n not in half_clients]
         bed.lie(
             Unmask,
-            lambda u, t=told, g=gone, s=side: edited(
+            lambda u, t=half_clients, g=gone, s=side: edited(
                 lists(t, g)(u),
                 signers=[n for n in s if n in t],
                 signatures=u.signatures[[n for n in s if n in t]],

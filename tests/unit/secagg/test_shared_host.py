@@ -37,24 +37,24 @@ def test_a_box_or_digest_that_was_changed_on_its_way_is_found_on_the_host_that_m
 
 
 def shares_held(forget: Callable[[World], None]) -> dict[tuple[int, int], tuple[bytes, bytes]]:
-    one, found = together(), {}
+    shared_bed, held_shares = together(), {}
 
     def look(request: Deliver) -> Deliver:
-        forget(one)
+        forget(shared_bed)
         return request
 
-    one.lie(Deliver, look)
-    assert same_sums(one.sums(), one.plain_sums(range(N)))
-    session = one.hosts[0]._session
+    shared_bed.lie(Deliver, look)
+    assert same_sums(shared_bed.sums(), shared_bed.plain_sums(range(N)))
+    session = shared_bed.hosts[0]._session
     assert session is not None
     for number, party in session.parties.items():
         known = session._at_home
         for sender, share in party.held_key.items():
             both = (share.encode(), party.held_seed[sender].encode())
-            found[sender, number] = both
+            held_shares[sender, number] = both
             if known:
                 assert both == tuple(s.encode() for s in known[sender, session.places[number]][2:])
-    return found
+    return held_shares
 
 
 def test_shares_are_those_that_opening_every_box_gives() -> None:

@@ -39,11 +39,11 @@ def test_subset_exposure_of_any_constants_agrees_with_all_subsets(
     members = np.random.default_rng(seed).random((8, len(constants))) < 0.5
     values = np.array(constants, float)
     sums = members @ values
-    found = subset_exposure(values, sums, np.full(values.shape[1], 1e-6))
+    exposure = subset_exposure(values, sums, np.full(values.shape[1], 1e-6))
     for row, total in enumerate(sums):
         inside, outside = by_trying(constants, tuple(int(x) for x in total))
-        assert set(np.flatnonzero(found.holders[row])) == inside
-        assert set(np.flatnonzero(found.others[row])) == outside
+        assert set(np.flatnonzero(exposure.holders[row])) == inside
+        assert set(np.flatnonzero(exposure.others[row])) == outside
 
 
 def test_subset_exposure_of_equal_constants_shows_everybody_or_nobody_alone() -> None:

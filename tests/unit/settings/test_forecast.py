@@ -13,11 +13,11 @@ from securefg.settings.shipped import config_names
 
 
 def test_forecast_grows_with_rounds_and_clients() -> None:
-    one = forecast_from_config(load_config(Path("quickstart")))
+    short_forecast = forecast_from_config(load_config(Path("quickstart")))
     longer = forecast_from_config(load_config(Path("quickstart"), ["training.rounds=6000"]))
-    assert one is not None
+    assert short_forecast is not None
     assert longer is not None
-    assert one < 60 < longer
+    assert short_forecast < 60 < longer
 
 
 def test_forecast_of_clients_that_only_data_count_is_unknown() -> None:

@@ -68,23 +68,25 @@ def chosen(root: Path, case: str, rounds: int = ROUNDS, seed: int = 0) -> RunCon
 
 def honest_requests(world: World) -> dict[str, dict[str, Any]]:
     """By kind, the last request of an honest run to the site; and the released model."""
-    found: dict[str, dict[str, Any]] = {}
+    request_fields: dict[str, dict[str, Any]] = {}
 
     def listen(site: str, packet: Packet, deliver: Deliver) -> Packet | None:
         content = json.loads(packet.header)["content"]
         if site == SITE and content["do"] in ("answer", "measure"):
             envelope = codec.unframe(bytes(packet.blob)[: content["lengths"][0]])
-            found[envelope.kind] = codec.decode_fields(envelope.body)
+            request_fields[envelope.kind] = codec.decode_fields(envelope.body)
         return deliver(site, packet)
 
     world.between = listen
     world.run(world.job(has_truth=False))
-    return found
+    return request_fields
 
 
-def other_shards(server_config: RunConfig, own: list[Shard]) -> list[Shard]:
+def other_shards(server_config: RunConfig, own_shards: list[Shard]) -> list[Shard]:
     """Other private data of the same public sizes: other nodes, edges, features and labels."""
-    if len(own) > 1 or own[0].graph.num_nodes == 1:  # who has labels is public: keep the split
+    if (
+        len(own_shards) > 1 or own_shards[0].graph.num_nodes == 1
+    ):  # who has labels is public: keep the split
         return [
             replace(
                 shard,
@@ -94,11 +96,11 @@ def other_shards(server_config: RunConfig, own: list[Shard]) -> list[Shard]:
                     labels=(shard.graph.labels + 1) % shard.graph.num_classes,
                 ),
             )
-            for shard in own
+            for shard in own_shards
         ]
     tree = server_config.model_dump(mode="json") | {"seed": 1}
     drawn = prepare(parse_config(tree)).shards
-    return [replace(drawn[shard.client], client=shard.client) for shard in own]
+    return [replace(drawn[shard.client], client=shard.client) for shard in own_shards]
 
 
 def variants(bound: Bound, value: Any, optional: bool) -> Iterator[tuple[bool, Any]]:
@@ -178,28 +180,28 @@ def test_site_every_field_within_and_beyond_bounds_answers_alike(case: str, tmp_
     rounds = 1 if case in ("two_sums", "pseudo_sums", "noisy_counts", "label_propagation") else 3
     honest = honest_requests(World(tmp_path / "honest", chosen(tmp_path, case, rounds)))
     long = chosen(tmp_path, case)
-    one = LyingServer(World(tmp_path / "one", long))
+    first_server = LyingServer(World(tmp_path / "one", long))
     other_world = World(tmp_path / "other", long)
-    own = [other_world.experiment.shards[n] for n in one.clients.numbers()]
+    own = [other_world.experiment.shards[n] for n in first_server.clients.numbers()]
     other = LyingServer(other_world, other_shards(long, own))
     method = get_method(long.method.name)
-    bounds = method.bounds(long.method, one.world.experiment.public)
+    bounds = method.bounds(long.method, first_server.world.experiment.public)
     num_checked = 0
 
     def compare(do: str, kind: str, fields: dict[str, Any], within: bool, about: str) -> None:
         nonlocal num_checked
         num_checked += 1
         seen = []
-        for server in (one, other):
+        for server in (first_server, other):
             calls, lines = server.host.calls, server.num_booked()
-            told = getattr(server, do)(kind, fields)
+            site_reply = getattr(server, do)(kind, fields)
             if not within:
-                assert told == FAILURE, about
+                assert site_reply == FAILURE, about
                 assert server.host.calls == calls, about
             assert server.num_booked() - lines == server.host.calls - calls, about
-            if not is_answer(told):
-                assert told == FAILURE, about
-            seen.append(shape_of_answer(told, server.blob))
+            if not is_answer(site_reply):
+                assert site_reply == FAILURE, about
+            seen.append(shape_of_answer(site_reply, server.blob))
         assert seen[0] == seen[1], about
 
     for kind, sent in honest.items():
@@ -211,9 +213,9 @@ def test_site_every_field_within_and_beyond_bounds_answers_alike(case: str, tmp_
                 continue
             for within, changed in variants(bound, sent[name], name in message.optional):
                 if message in method.requests:
-                    fields = _of_this_round(message, bounds, sent, one.round + 1)
+                    fields = _of_this_round(message, bounds, sent, first_server.round + 1)
                     if bound.round == "this" and type(changed) is int and changed in (1, 2, 3, 4):
-                        changed += one.round + 1 - sent[name]
+                        changed += first_server.round + 1 - sent[name]
                     fields |= {name: changed}
                     compare("ask", kind, fields, within, f"{kind}.{name}: {changed!r:.80}")
                 if message is method.release:
@@ -222,8 +224,8 @@ def test_site_every_field_within_and_beyond_bounds_answers_alike(case: str, tmp_
                     told = f"measure {kind}.{name}: {changed!r:.80}"
                     compare("measure", kind, sent | {name: changed}, within, told)
     assert num_checked >= 4
-    assert one.host.calls > 0 or case == "label_propagation"
-    for server in (one, other):
+    assert first_server.host.calls > 0 or case == "label_propagation"
+    for server in (first_server, other):
         assert server.num_booked() == server.host.calls
 
 
@@ -270,13 +272,13 @@ def test_site_invalid_pseudo_label_tells_nothing_of_held_nodes(
     """Once a wrong label at a node failed only where the site held it outside training."""
     world = World(tmp_path, config(tmp_path, SMALL, FEDGL, privacy, f"training.rounds={ROUNDS}"))
     server = LyingServer(world)
-    request, told = globals_of(world), []
+    request, site_replies = globals_of(world), []
     for node in range(40):
         for wrong in (-2, 99):
             labels = torch.full((40,), -1, dtype=torch.int16)
             labels[node] = wrong
-            told.append(server.ask("fedgl.Globals", request | {"pseudo_labels": labels}))
-    assert told == [FAILURE] * 80
+            site_replies.append(server.ask("fedgl.Globals", request | {"pseudo_labels": labels}))
+    assert site_replies == [FAILURE] * 80
     assert server.host.calls == server.num_booked() == 0
 
 
@@ -286,11 +288,11 @@ def test_site_count_of_another_round_is_refused_without_a_look(tmp_path: Path) -
     for name, privacy in (("plain", "privacy={}"), ("masked", masked)):
         world = World(tmp_path / name, config(tmp_path, SMALL, FEDGL, privacy))
         server = LyingServer(world)
-        told = [
+        site_replies = [
             server.ask("fedgl.UpdateCount", {"number": number}, round=1, step=number + 1)
             for number in range(45)
         ]
-        assert told == [FAILURE] * 45
+        assert site_replies == [FAILURE] * 45
         assert server.host.calls == server.num_booked() == 0
 
 
@@ -310,11 +312,13 @@ def test_site_weights_that_overflow_are_answered_as_others(tmp_path: Path) -> No
     kinds = set()
     for exponent in range(0, 39, 2):
         weights = torch.full_like(request["weights"], min(10.0**exponent, 3e38))
-        told = server.ask("fedgl.Globals", request | {"weights": weights})
-        assert is_answer(told)
+        site_reply = server.ask("fedgl.Globals", request | {"weights": weights})
+        assert is_answer(site_reply)
         fields = codec.decode_fields(codec.unframe(server.blob).body)
         assert all(bool(torch.as_tensor(value).isfinite().all()) for value in fields.values())
-        kinds.add(tuple(sorted(r["mechanism"]["field"] for r in told["results"][0]["releases"])))
+        kinds.add(
+            tuple(sorted(r["mechanism"]["field"] for r in site_reply["results"][0]["releases"]))
+        )
     assert len(kinds) == 1
     assert server.host.calls == server.num_booked() == 20
 

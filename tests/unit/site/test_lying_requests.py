@@ -40,12 +40,14 @@ def test_site_scores_after_a_refused_request_are_not_told_again(tmp_path: Path) 
     server = lying(tmp_path, FEDGL)
     request = globals_of(server.world)
     assert is_answer(server.ask("fedgl.Globals", request))
-    told = []
+    site_results = []
     for seed in range(5):
         model = torch.randn(request["weights"].shape, generator=torch.Generator().manual_seed(seed))
-        told.append(server.measure("fedgl.Globals", request | {"weights": model})["results"][0])
+        site_results.append(
+            server.measure("fedgl.Globals", request | {"weights": model})["results"][0]
+        )
         assert server.ask("fedgl.Globals", request | {"index_size": 7}) == FAILURE
-    assert [bool(one["scores"]) for one in told] == [True, False, False, False, False]
+    assert [bool(one["scores"]) for one in site_results] == [True, False, False, False, False]
     assert server.host.calls == 2
     assert is_answer(server.ask("fedgl.Globals", request))
     assert server.measure("fedgl.Globals", request)["results"][0]["scores"]
@@ -126,14 +128,14 @@ def test_site_pseudo_graph_of_any_integers_is_the_same_graph(
 def test_site_rows_that_overflow_tell_nothing_of_its_rotation(privacy: str, tmp_path: Path) -> None:
     """Once the SVD of a client's rows failed where a mean, rotated by private rows, overflowed."""
     settings = (SMALL, "training.rounds=50", "training.local_epochs=1", GAT, *PUBLIC, privacy)
-    told: dict[str, list[bool]] = {}
+    answers_by_name: dict[str, list[bool]] = {}
     for name in ("one", "other"):
         world = World(tmp_path / name, config(tmp_path / name, *settings))
-        own = [
+        own_shards = [
             world.experiment.shards[n]
             for n in next(iter(world.assignment[SITE].values())).numbers()
         ]
-        shards = None if name == "one" else other_shards(world.config, own)
+        shards = None if name == "one" else other_shards(world.config, own_shards)
         server = LyingServer(world, shards)
         for step in range(20):
             size = 3.4e38 * 1.3 ** (step - 19)
@@ -142,8 +144,8 @@ def test_site_rows_that_overflow_tell_nothing_of_its_rotation(privacy: str, tmp_
             number = server.round + 1
             request = {"number": number, "upload": True, "made": 0, "mean": mean, "known": known}
             answer = is_answer(server.ask("public_rows.Mean", request))
-            told.setdefault(name, []).append(answer)
-    assert told == {"one": [True] * 20, "other": [True] * 20}
+            answers_by_name.setdefault(name, []).append(answer)
+    assert answers_by_name == {"one": [True] * 20, "other": [True] * 20}
 
 
 def test_site_job_that_fails_on_data_is_refused_at_a_multiple_of_the_period(

@@ -188,10 +188,10 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
     assert server.execute()[1] is None
     stop.unlink()
     world.between = lambda site, packet, deliver: deliver(site, packet)
-    own = home / "runs" / job.run
-    (memory,) = (own / "memories").glob("*.jsonl")
+    run_home = home / "runs" / job.run
+    (memory,) = (run_home / "memories").glob("*.jsonl")
     count = memory.with_name(f"{memory.name}.head")
-    kept = {path: path.read_bytes() for path in (*first, memory, count, own / "ledger.jsonl")}
+    kept = {path: path.read_bytes() for path in (*first, memory, count, run_home / "ledger.jsonl")}
 
     def refused(why: str) -> None:
         with pytest.raises(RunFailed, match=rf"site-1 refuses: .*{why}"):
@@ -210,12 +210,12 @@ def test_what_a_site_keeps_of_a_run_must_fit_together(tmp_path: Path) -> None:
     refused("releases that the site's books do not have")
     for path, content in first.items():
         path.write_bytes(content)
-    (own / "ledger.jsonl").unlink()
+    (run_home / "ledger.jsonl").unlink()
     refused("ledger.jsonl does not have .* agreed to have opened")
 
-    (own / "ledger.jsonl").unlink()  # the books have all of it: it is made anew
+    (run_home / "ledger.jsonl").unlink()  # the books have all of it: it is made anew
     world.run(job_id="the last")
-    lines = [entry for entry, _ in read_log(own / "ledger.jsonl", LOG)]
+    lines = [entry for entry, _ in read_log(run_home / "ledger.jsonl", LOG)]
     assert lines == [json.loads(line)["release"] for line in world.left("site-1")]
 
 

@@ -105,12 +105,12 @@ def test_a_job_under_the_floor_is_refused_with_the_reason(
 ) -> None:
     open_books(tmp_path)
     floor = SitePolicy.everything_goes().model_dump(mode="json") | yaml.safe_load(policy)
-    site, found = SitePolicy.model_validate(floor), settled(config(tmp_path, *overrides))
+    site, settled_run = SitePolicy.model_validate(floor), settled(config(tmp_path, *overrides))
     organisations = {"a": 1, "b": 1, "c": 1}
 
     def check() -> None:
-        site.check(*found, organisations)
-        SiteBooks(tmp_path).check(site, planned_profile(*found[1:]))
+        site.check(*settled_run, organisations)
+        SiteBooks(tmp_path).check(site, planned_profile(*settled_run[1:]))
 
     with pytest.raises(PrivacyError, match=reason):
         check()

@@ -95,26 +95,30 @@ def hybrid_pair(sender: int, receiver: int) -> Vector:
     }
 
 
-def kdf(one: int, other: int, context: MaskContext) -> Vector:
-    first, second = (KeyPair.fresh(randomness(f"x25519/{p}")) for p in (one, other))
+def kdf(first_client: int, other: int, context: MaskContext) -> Vector:
+    first, second = (KeyPair.fresh(randomness(f"x25519/{p}")) for p in (first_client, other))
     root = first.agree_root(second.public, session_bytes())
-    seed = Secret.fresh(randomness(f"seed/{one}"))
-    low, high = sorted((one, other))
+    seed = Secret.fresh(randomness(f"seed/{first_client}"))
+    low, high = sorted((first_client, other))
     items = (*astuple(context)[:4], 1 << context.modulus_bits)
     return {
-        "parties": [one, other],
+        "parties": [first_client, other],
         "secrets": [first.secret.reveal().hex(), second.secret.reveal().hex()],
         "publics": [first.public.hex(), second.public.hex()],
         "session_id": session_bytes().hex(),
         "context": list(astuple(context)[:5]),
         "root": root.reveal().hex(),
         "pair_mask_info": derive.key_info(derive.Purpose.PAIR_MASK, low, high, *items).hex(),
-        "pair_mask_key": derive.pair_mask_key(root, one, other, context).reveal().hex(),
-        "box_info": derive.key_info(derive.Purpose.SHARE_BOX, one, other).hex(),
-        "box_key": derive.box_key(root, one, other).reveal().hex(),
+        "pair_mask_key": derive.pair_mask_key(root, first_client, other, context).reveal().hex(),
+        "box_info": derive.key_info(derive.Purpose.SHARE_BOX, first_client, other).hex(),
+        "box_key": derive.box_key(root, first_client, other).reveal().hex(),
         "self_seed": seed.reveal().hex(),
-        "self_mask_info": derive.key_info(derive.Purpose.SELF_MASK, one, one, *items).hex(),
-        "self_mask_key": derive.self_mask_key(seed, session_bytes(), one, context).reveal().hex(),
+        "self_mask_info": derive.key_info(
+            derive.Purpose.SELF_MASK, first_client, first_client, *items
+        ).hex(),
+        "self_mask_key": derive.self_mask_key(seed, session_bytes(), first_client, context)
+        .reveal()
+        .hex(),
     }
 
 

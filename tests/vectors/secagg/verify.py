@@ -97,12 +97,14 @@ def kdf(v: Vector) -> None:
     check("publics", [public.hex() for public in publics], v["publics"])
     shared = pure.x25519(own, publics[1])
     check("root", hmac.new(salt, shared, hashlib.sha256).hexdigest(), v["root"])
-    one, other = v["parties"]
+    first_party, other = v["parties"]
     *what, bits = v["context"]
     infos = {
-        "pair_mask": labelled("pair-mask", min(one, other), max(one, other), *what, 2**bits),
-        "box": labelled("share-box", one, other),
-        "self_mask": labelled("self-mask", one, one, *what, 2**bits),
+        "pair_mask": labelled(
+            "pair-mask", min(first_party, other), max(first_party, other), *what, 2**bits
+        ),
+        "box": labelled("share-box", first_party, other),
+        "self_mask": labelled("self-mask", first_party, first_party, *what, 2**bits),
     }
     for name, info in infos.items():
         secret = bytes.fromhex(v["self_seed"]) if name == "self_mask" else shared

@@ -75,15 +75,17 @@ class Session:
 
     def encapsulated(self) -> dict[tuple[str, int, int], tuple[bytes, bytes]]:
         """Every secret and ciphertext, in the order in which they were drawn."""
-        drawn, found = iter(self.v["encapsulations"]), {}
+        drawn, encapsulated_keys = iter(self.v["encapsulations"]), {}
         for i in range(self.size if self.hybrid else 0):
             whom = [("box-link", j) for j in range(self.size)]
             whom += [("mask-link", j) for j in self.ahead(i)]
             for purpose, j in whom:
                 key = (self.box_keys if purpose == "box-link" else self.mask_keys)[j]
-                found[purpose, i, j] = mlkem.encapsulate(key[32:], bytes.fromhex(next(drawn)))
+                encapsulated_keys[purpose, i, j] = mlkem.encapsulate(
+                    key[32:], bytes.fromhex(next(drawn))
+                )
         check("number of encapsulations", next(drawn, None), None)
-        return found
+        return encapsulated_keys
 
     def verify(self) -> None:
         check("version", self.v["version"], 2)
@@ -95,13 +97,13 @@ class Session:
         self.sum()
 
     def keys(self) -> None:
-        for i, said in enumerate(self.said["Keys"]):
-            check("mask_key", [self.mask_keys[i].hex()], said["mask_key"])
-            check("box_key", [self.box_keys[i].hex()], said["box_key"])
+        for i, keys_message in enumerate(self.said["Keys"]):
+            check("mask_key", [self.mask_keys[i].hex()], keys_message["mask_key"])
+            check("box_key", [self.box_keys[i].hex()], keys_message["box_key"])
             purpose = self.told["Advertise"]["purpose"]
             items = (self.v["config"].encode(), self.v["round"], purpose, i)
             message = labelled("advertise", 2, *items, self.mask_keys[i], self.box_keys[i])
-            signature = bytes.fromhex(said["signature"][0])
+            signature = bytes.fromhex(keys_message["signature"][0])
             check("signature", ed25519.verifies(self.publics[i], signature, message), True)
 
     def share(self, owner: int, kind: int, holder: int) -> bytes:
@@ -114,29 +116,31 @@ class Session:
         return value.to_bytes(33, "big")
 
     def shares(self) -> None:
-        for i, said in enumerate(self.said["Shares"]):
+        for i, shares_message in enumerate(self.said["Shares"]):
             text = labelled("commitment", self.id, i, self.seeds[i])
-            check("commitment", [hashlib.sha256(text).hexdigest()], said["commitment"])
-            for j, box in enumerate(said["boxes"][0]):
+            check("commitment", [hashlib.sha256(text).hexdigest()], shares_message["commitment"])
+            for j, box in enumerate(shares_message["boxes"][0]):
                 check(f"box from {i} to {j}", self.box(i, j).hex(), box)
                 check(
                     f"digests from {i} to {j}",
                     self.digests(i, j).hex(),
-                    said["share_digests"][0][j],
+                    shares_message["share_digests"][0][j],
                 )
                 if self.hybrid:
                     sent = self.sent["box-link", i, j][1].hex()
-                    check(f"ciphertext from {i} to {j}", sent, said["box_ciphertexts"][0][j])
+                    check(
+                        f"ciphertext from {i} to {j}", sent, shares_message["box_ciphertexts"][0][j]
+                    )
         self.pairs()
         delivered = [said["boxes"][0][self.v["listener"]] for said in self.said["Shares"]]
         check("delivered boxes", self.told["Deliver"]["boxes"], [delivered])
 
     def pairs(self) -> None:
         """Roots and tags, and the signature on them and on all mask ciphertexts of a client."""
-        for i, said in enumerate(self.said["Ready"]):
+        for i, ready_message in enumerate(self.said["Ready"]):
             wrapped = [self.wrapped(i, j) for j in range(self.size)]
             for j, row in enumerate(wrapped):
-                check(f"wrapped by {i} for {j}", row.hex(), said["wrapped"][0][j])
+                check(f"wrapped by {i} for {j}", row.hex(), ready_message["wrapped"][0][j])
             behind = [j for j in range(self.size) if j != i and j not in self.ahead(i)]
             sent = [self.offer(i, j) for j in self.ahead(i) if self.hybrid]
             received = [self.offer(j, i) for j in behind if self.hybrid]
@@ -146,7 +150,7 @@ class Session:
             ]
             hashes = [hashlib.sha256(text).digest() for text in (b"".join(wrapped), *both)]
             message = labelled("pairs", self.id, i, *hashes)
-            signature = bytes.fromhex(said["signature"][0])
+            signature = bytes.fromhex(ready_message["signature"][0])
             check("pairs", ed25519.verifies(self.publics[i], signature, message), True)
 
     def digests(self, owner: int, holder: int) -> bytes:
@@ -194,19 +198,19 @@ class Session:
         tag = hkdf(self.id, link, labelled("pair-tag", min(owner, peer), max(owner, peer)))
         return bytes(a ^ b for a, b in zip(root, pad, strict=True)) + tag[:16]
 
-    def mask(self, one: int, other: int) -> list[int]:
+    def mask(self, first_client: int, other: int) -> list[int]:
         """The words of the pair's mask, or of the self mask of a client with itself."""
         *what, bits = self.v["context"]
-        if one == other:
-            secret, purpose = self.seeds[one], "self-mask"
+        if first_client == other:
+            secret, purpose = self.seeds[first_client], "self-mask"
         else:
-            secret, purpose = self.mask_link(one, other), "pair-mask"
-        info = labelled(purpose, min(one, other), max(one, other), *what, 2**bits)
+            secret, purpose = self.mask_link(first_client, other), "pair-mask"
+        info = labelled(purpose, min(first_client, other), max(first_client, other), *what, 2**bits)
         stream = pure.aes256_ctr(hkdf(self.id, secret, info), 0, 4 * what[-1])
         return [int.from_bytes(stream[i : i + 4], "little") for i in range(0, len(stream), 4)]
 
     def uploads(self) -> None:
-        for client, said in zip(self.v["survivors"], self.said["Upload"], strict=True):
+        for client, upload_message in zip(self.v["survivors"], self.said["Upload"], strict=True):
             row = [
                 a + b
                 for a, b in zip(self.v["plain"][client], self.mask(client, client), strict=True)
@@ -217,7 +221,7 @@ class Session:
             check(
                 f"upload of {client}",
                 [w % 2**32 for w in row],
-                [w % 2**32 for w in said["numbers"][0]],
+                [w % 2**32 for w in upload_message["numbers"][0]],
             )
 
     def agreement(self) -> None:
@@ -232,11 +236,17 @@ class Session:
 
     def revealed(self) -> None:
         """Of every client one kind of share: the seed's of a survivor, the secret's of another."""
-        for client, said in zip(self.v["survivors"], self.said["Revealed"], strict=True):
+        for client, revealed_message in zip(
+            self.v["survivors"], self.said["Revealed"], strict=True
+        ):
             kinds = [1 if owner in self.v["survivors"] else 0 for owner in range(self.size)]
             shares = [self.share(owner, kind, client).hex() for owner, kind in enumerate(kinds)]
-            check(f"shares revealed by {client}", said["shares"], [shares])
-            check("kinds revealed", said["which"], [bytes(2 - kind for kind in kinds).hex()])
+            check(f"shares revealed by {client}", revealed_message["shares"], [shares])
+            check(
+                "kinds revealed",
+                revealed_message["which"],
+                [bytes(2 - kind for kind in kinds).hex()],
+            )
 
     def sum(self) -> None:
         """From what the server has: uploads and revealed shares."""

@@ -129,11 +129,11 @@ def test_louvain_cuts_a_community_that_is_too_large():
 
 def test_communities_are_looked_for_once_per_graph_and_seed(monkeypatch: pytest.MonkeyPatch):
     looked = []
-    found = partitions._found_communities
+    find_communities = partitions._found_communities
 
     def counted(graph: Graph, resolution: float, seed: int) -> list[Any]:
         looked.append(seed)
-        return found(graph, resolution, seed)
+        return find_communities(graph, resolution, seed)
 
     monkeypatch.setattr(partitions, "_found_communities", counted)
     monkeypatch.setattr(partitions, "_COMMUNITIES", {})

@@ -80,7 +80,7 @@ def test_npz_holds_the_same_as_csv(tmp_path: Path, sparse: bool):
 
 
 @pytest.mark.parametrize(
-    ("changed", "line", "found", "wanted"),
+    ("changed", "line", "shown_value", "wanted"),
     [
         ({"edges": "0,1\nx,2\n"}, 2, "'x,2'", "2 integers"),
         ({"edges": "0,1\n1.5,2\n"}, 2, "'1.5,2'", "2 integers"),
@@ -111,13 +111,13 @@ def test_npz_holds_the_same_as_csv(tmp_path: Path, sparse: bool):
     ],
 )
 def test_a_fault_names_file_line_found_and_wanted(
-    tmp_path: Path, changed: dict[str, str], line: int, found: str, wanted: str
+    tmp_path: Path, changed: dict[str, str], line: int, shown_value: str, wanted: str
 ):
     with pytest.raises(DataError) as caught:
         folder.read(lay(tmp_path, **changed))
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / next(iter(changed))}.csv, line {line}: found ")
-    assert found in message.partition("; wanted ")[0]
+    assert shown_value in message.partition("; wanted ")[0]
     assert wanted in message.partition("; wanted ")[2]
 
 
