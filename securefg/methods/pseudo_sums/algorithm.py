@@ -118,6 +118,7 @@ def plan_releases(
             dim=info.num_features * info.num_classes,
             norm=1.0,
             node=Influence(moved=Fixed(1.0)),
+            unlabelled=True,
             steered=True,
         )
     ]
@@ -286,13 +287,12 @@ def suits_scene(scene: Scene) -> Suit | None:
     """Suit users with one node each. All of them contribute, labelled or not."""
     if scene.unit != "features" or scene.num_clients != scene.num_nodes:
         return None
-    ratio = scene.lowest_ratio * scene.num_nodes / scene.num_training
-    if ratio < LEAST_RATIO:
+    if scene.lowest_ratio < LEAST_RATIO:
         return None
     return Suit(
         1,
-        f"every user has one node, and with all users the sum stands {ratio:.1f} times above its "
-        "noise. The server must hold the graph and some labels",
+        f"every user has one node, and with all users the sum stands {scene.lowest_ratio:.1f} times "
+        "above its noise. The server must hold the graph and some labels",
     )
 
 
