@@ -292,7 +292,8 @@ def suits_scene(scene: Scene) -> Suit | None:
     return Suit(
         1,
         "every user has one node, and with all users the sum stands "
-        f"{scene.lowest_ratio:.1f} times above its noise. The server must hold the graph and some labels",
+        f"{scene.lowest_ratio:.1f} times above its noise. The server must hold the "
+        "graph and some labels",
     )
 
 
