@@ -27,6 +27,7 @@ from securefg.methods.pseudo_sums.algorithm import (
     pseudo_labels,
 )
 from securefg.methods.pseudo_sums.settings import Settings
+from securefg.methods.two_sums.features import own_rows
 from securefg.protocol.codec import Clients, Turn
 from securefg.runs.assembly import Experiment, prepare
 from securefg.settings.config import parse_config
@@ -105,9 +106,7 @@ def try_variant(
     for number in range(variant.rounds):
         release = server.round(number + 1)
     shares = pseudo_labels(info, settings).clamp_min(LEAST).log()
-    features = experiment.union.features.double()
-    rows = features / features.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    scores = rows @ release.projection.double()  # type: ignore[attr-defined]
+    scores = own_rows(experiment.union) @ release.projection.double()  # type: ignore[attr-defined]
     for weight in WEIGHTS:
         yield weight, score_logits(experiment, shares + weight * scores)
 
