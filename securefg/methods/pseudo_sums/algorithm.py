@@ -23,6 +23,7 @@ labels, so no epsilon covers these, and the claim per node is infinite.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -205,11 +206,13 @@ class Users(Host):
 # ------------------------------------------------------------------------------------------ server
 
 
+@lru_cache(maxsize=2)
 def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     """Return q, (N, C): propagated labels, sharpened; known labels as they are.
 
     A node that no label reaches has equal shares. With `coordinates`, the geometric mean of
-    propagated shares and those of a regression on spectral coordinates is sharpened.
+    propagated shares and those of a regression on spectral coordinates is sharpened. Audits build
+    the server of a run many times, so the last results are kept.
     """
     assert info.edge_index is not None
     assert info.known_labels is not None
