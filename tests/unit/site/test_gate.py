@@ -370,7 +370,7 @@ def test_the_budget_is_of_all_jobs_together(home: Path) -> None:
 def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
     change_floor(home, "epsilon: 8.0", "epsilon: 3.5")  # for two of them
 
-    def one(number: int) -> bool:
+    def send_job(number: int) -> bool:
         try:
             through(home, weights(), job=f"job-{number}")
         except BudgetExceeded:
@@ -378,7 +378,7 @@ def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
         return True
 
     with ThreadPoolExecutor(6) as pool:
-        passed = list(pool.map(one, range(6)))
+        passed = list(pool.map(send_job, range(6)))
     assert sum(passed) == len(SiteBooks(home).releases()) == 2
 
 
