@@ -62,11 +62,11 @@ def _foreign_names(labels: list[str | None], holders: Holders) -> Iterator[Compl
         for holder in holding if label is not None else ():
             names.setdefault(holder, set()).add(str(label))
     several = {holder: classes for holder, classes in names.items() if len(classes) > 1}
-    for (one, first), (other, second) in itertools.combinations(several.items(), 2):
+    for (here, first), (there, second) in itertools.combinations(several.items(), 2):
         if not first & second:
             listed = (
                 f"{' and '.join(map(shown, sorted(classes)[:2]))} at {holder}"
-                for holder, classes in ((one, first), (other, second))
+                for holder, classes in ((here, first), (there, second))
             )
             wanted = "the same names of classes at all organisations"
             yield f"classes {', but '.join(listed)}", wanted, None

@@ -110,7 +110,8 @@ def _check_bytes(path: Path, data: bytes, encoding: str) -> None:
         wanted = "a table of text (.csv): save it as one, or unpack it"
         raise Unreadable([Fault(path, 0, "a spreadsheet or an archive", wanted)])
     head = data[:LOOKED_AT]
-    if "utf-16" in encoding or "utf-32" in encoding or head.count(0) <= len(head) / 4:
+    is_wide = encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    if is_wide or head.count(0) <= len(head) / 4:
         return
     width = 32 if head.count(0) > len(head) / 2 else 16
     name = f"utf-{width}-{'be' if data.startswith(bytes(1)) else 'le'}"
@@ -196,16 +197,16 @@ def _check_header(path: Path, names: list[str], rows: list[list[str]]) -> None:
     filled = ([place for place, value in enumerate(row, 1) if value.strip()] for row in rows)
     widths = Counter(max(places) for places in filled).most_common(1)
     if widths and widths[0][0] > max(1, len(names)) and widths[0][1] > len(rows) / 2:
-        found = f"{len(names)} fields, and {widths[0][0]} on most lines below"
+        fields = f"{len(names)} fields, and {widths[0][0]} on most lines below"
         wanted = "the columns' names on the first line"
-        raise Unreadable([Fault(path, 1, found, wanted)])
+        raise Unreadable([Fault(path, 1, fields, wanted)])
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
-    found = f"{', '.join(map(shown, twice))} more than once" if twice else ""
-    if not found and (not names or "" in names):
-        found = f"no name of column {names.index('') + 1}" if names else "nothing"
-    if found:
+    odd = f"{', '.join(map(shown, twice))} more than once" if twice else ""
+    if not odd and (not names or "" in names):
+        odd = f"no name of column {names.index('') + 1}" if names else "nothing"
+    if odd:
         wanted = "a header of distinct names, so name or remove columns in the file"
-        raise Unreadable([Fault(path, 1, found, wanted)])
+        raise Unreadable([Fault(path, 1, odd, wanted)])
 
 
 def _number_lines(
