@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from securefg.data.tabular.encoding import Column, Texts, as_number, as_numbers
+from securefg.data.tabular.encoding import Column, Texts, as_numbers
 from securefg.data.tabular.transfers import link_features
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_bounded
