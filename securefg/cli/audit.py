@@ -57,7 +57,7 @@ def audit(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODULE", help="With `mechanism`: the defence to measure, by module path."
+            metavar="MODULE", help="With `mechanism`: a module with a function `release`."
         ),
     ] = None,
     only: Annotated[
