@@ -121,7 +121,7 @@ def test_filter_update_of_flares_own_client_is_gated(home: Path) -> None:
     assert len(SiteBooks(home).releases()) == 1
 
 
-@pytest.mark.parametrize("model", [{"seen": np.array(3)}, {"w": np.full(6, 3e38, np.float32)}])
+@pytest.mark.parametrize("model", [{"seen": np.array(3)}, {"w": np.full(6, 65500, np.float16)}])
 def test_filter_unfit_model_hides_whether_training_failed(
     model: dict[str, Any], home: Path
 ) -> None:
