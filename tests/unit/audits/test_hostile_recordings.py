@@ -163,9 +163,7 @@ def test_truth_with_impossible_entries_is_refused(
         {"samples": np.ones((1, INPUTS)), "labels": np.array([0.5])},
     ],
 )
-def test_held_out_with_impossible_entries_is_refused(
-    held: dict[str, Any], linear: Path
-) -> None:
+def test_held_out_with_impossible_entries_is_refused(held: dict[str, Any], linear: Path) -> None:
     np.savez(linear / "private" / "held_out.npz", **held)
     with pytest.raises(ConfigError, match=r"held_out\.npz"):
         audit(linear, Plan())
@@ -232,6 +230,24 @@ def test_members_of_clients_that_sent_nothing_are_not_asked(tmp_path: Path) -> N
         edit_private(path, name, **{str(k): data[k][part] for k in (2, 3)})
     members, others = members_asked(path)
     assert {pair[0] for pair in members | others} == {0, 1}
+
+
+def test_leak_stands_beside_audits_with_another_network_or_data(tmp_path: Path) -> None:
+    """Whoever tries networks and data until the verdict is mild takes nothing back."""
+    data = draw_digits(2, 100)
+    path = write_digits(tmp_path / "x", data)
+    network = f"{HERE}:Convolutions"
+    assert by_attack(path, MEMBERS, network=network)[MEMBERS].verdict is Verdict.LEAK
+    blind = by_attack(path, MEMBERS, network=f"{HERE}:Blind")[MEMBERS]
+    assert blind.verdict is Verdict.LEAK
+    assert f"--network {HERE}:Blind" in blind.words
+    others = tmp_path / "others"
+    others.mkdir()
+    for name, part in (("truth.npz", 0), ("labels.npz", 1)):
+        np.savez(others / name, **{str(k): data[1 - k][part] for k in range(2)})
+    again = by_attack(path, MEMBERS, network=network, data=others)[MEMBERS]
+    assert again.verdict is Verdict.LEAK
+    assert f"--data {others}" in again.words
 
 
 def test_attacks_that_lack_the_network_were_not_asked_for(tmp_path: Path) -> None:
