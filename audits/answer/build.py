@@ -308,10 +308,12 @@ def _short_digest(finding: Finding) -> str:
 def _unknown_sentence(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> str:
     """Return one sentence about what is not known."""
     cells = sum(cell.is_open for row in rows for cell in row.cells)
+    untested = sum(cell.level is Level.NO_ATTACK for row in rows for cell in row.cells)
     unchecked = sum(promise.state == "not known" for promise in promises)
     kinds = [gap.kind for gap in gaps]
     counts = {
         "{} of the table": (cells, "cell"),
+        "{} without any test": (untested, "cell"),
         "{} that no attack reads": (kinds.count("unread"), "field"),
         "{} that failed": (kinds.count("failed"), "attack"),
         "{} that nobody asked for": (kinds.count("not_asked"), "attack"),

@@ -109,7 +109,9 @@ def test_language_exempt_variables_are_still_vague() -> None:
 
 def test_version_is_the_same_everywhere() -> None:
     (version,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == version
+    assert all((ROOT / report["filename"]).is_file() for report in citation["references"])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda p: p.stem)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from securefg.data.tabular.encoding import Column, Texts, as_numbers
+from securefg.data.tabular.encoding import Column, Texts, as_number, as_numbers
 from securefg.data.tabular.transfers import link_features
 from securefg.foundation.errors import DataError
 from securefg.foundation.json_text import read_bounded
@@ -174,7 +174,7 @@ def _learn_scale(
     """Return mean and scale. A mean that is one value has to be frequent, as categories have."""
     tamed = _without_tails(numbers, least)
     if tamed.min() == tamed.max():
-        same = (None if v is None else str(float(v) == tamed[0]) for v in cell_texts)
+        same = (None if v is None else str(as_number(v) == tamed[0]) for v in cell_texts)
         if count_records(list(same), holders)["True"] < least:
             return 0.0, 1.0
     return _round_scale(float(tamed.mean()), float(tamed.std()))

@@ -109,7 +109,7 @@ def test_unsure_cell_counts_as_not_known() -> None:
     assert [line.kind for line in told_lines(given_answer)] == ["unknown"]
     assert new_lines(given_answer) == ["SFG-LINK-SERVER"]
     assert 'errors="1"' in as_junit(given_answer)
-    assert given_answer.unknown == "Not known: 1 cell of the table."
+    assert given_answer.unknown == "Not known: 1 cell of the table and 2 cells without any test."
     assert "1 cell with a ?" in screen(given_answer)
 
 
