@@ -112,5 +112,5 @@ def removable_folders(run_entries: list[Entry], clean: Clean) -> list[Path]:
     if clean is Clean.checkpoints:
         kept = [one.path / "checkpoints" for one in run_entries if one.finished]
         return [path for path in kept if path.is_dir() and not path.is_symlink()]
-    at_rest = [one.path for one in run_entries if not one.finished and one.minutes > MINUTES_AT_REST]
-    return [path for path in at_rest if not (path / FILE).is_file()]
+    unfinished = [one for one in run_entries if not one.finished and one.minutes > MINUTES_AT_REST]
+    return [one.path for one in unfinished if not (one.path / FILE).is_file()]
