@@ -268,8 +268,8 @@ def _make_gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | 
 
 def _is_lost(finding: Finding) -> bool:
     """Return whether an attack could not tell, and no cell of the table says so."""
-    is_open = finding.verdict is Verdict.INCONCLUSIVE and not finding.unmet
-    return is_open and finding.measured and is_attack(finding) and not has_place(finding)
+    is_open = finding.verdict is Verdict.INCONCLUSIVE and finding.unmet != "does_not_apply"
+    return is_open and is_attack(finding) and not has_place(finding)
 
 
 def _absent_attacks(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:

@@ -49,6 +49,14 @@ def test_outcome_with_a_cell_that_nobody_tried_is_not_enough_measured(mild: dict
     assert "SFG-LABEL-SERVER" in new_lines(found)
 
 
+@pytest.mark.parametrize("unasked", ["", "not_asked"])
+def test_open_finding_that_no_cell_shows_fails_the_gate_for_new_lines(unasked: str) -> None:
+    lost = unmet("later", "LINK-MOON", unasked)
+    found = answer(leak("a", **SILENT), lost)
+    assert found.outcome is Outcome.NOT_ENOUGH_MEASURED
+    assert any("LATER" in code for code in new_lines(found))
+
+
 FLOORS = {
     "violation with cells": (leak(verdict=Verdict.VIOLATION), Outcome.BROKEN_PROMISE),
     "violation, not measured": (
