@@ -23,13 +23,14 @@ labels, so no epsilon covers these, and the claim per node is infinite.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.data.shard import clients_of, features_of
+from securefg.data.shard import clients_of, features_of, node_ids_of
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
@@ -118,6 +119,7 @@ def plan_releases(
             dim=info.num_features * info.num_classes,
             norm=1.0,
             node=Influence(moved=Fixed(1.0)),
+            unlabelled=True,
             steered=True,
         )
     ]
@@ -141,6 +143,11 @@ class Users(Host):
             raise ConfigError("data.name: found several samples per node; expected one per user")
         self._rows = features / features.norm(dim=1, keepdim=True).clamp_min(1e-12)
         self._clients = clients_of(site.shards)
+        if not np.array_equal(node_ids_of(site.shards).numpy(), self._clients):
+            raise ConfigError(
+                "partition.name: found users that hold other nodes than their own; expected node k "
+                "with client k for pseudo_sums. Set partition.name: one_node"
+            )
         self._shards, self._settings = site.shards, site.method
         classes = site.shards[0].graph.num_classes
         self._pseudo = torch.full((len(features), classes), 1 / classes, dtype=torch.float64)
@@ -204,11 +211,13 @@ class Users(Host):
 # ------------------------------------------------------------------------------------------ server
 
 
+@lru_cache(maxsize=2)
 def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     """Return q, (N, C): propagated labels, sharpened; known labels as they are.
 
     A node that no label reaches has equal shares. With `coordinates`, the geometric mean of
-    propagated shares and those of a regression on spectral coordinates is sharpened.
+    propagated shares and those of a regression on spectral coordinates is sharpened. Audits build
+    the server of a run many times, so the last results are kept.
     """
     assert info.edge_index is not None
     assert info.known_labels is not None
@@ -286,13 +295,13 @@ def suits_scene(scene: Scene) -> Suit | None:
     """Suit users with one node each. All of them contribute, labelled or not."""
     if scene.unit != "features" or scene.num_clients != scene.num_nodes:
         return None
-    ratio = scene.lowest_ratio * scene.num_nodes / scene.num_training
-    if ratio < LEAST_RATIO:
+    if scene.lowest_ratio < LEAST_RATIO:
         return None
     return Suit(
         1,
-        f"every user has one node, and with all users the sum stands {ratio:.1f} times above its "
-        "noise. The server must hold the graph and some labels",
+        "every user has one node, and with all users the sum stands "
+        f"{scene.lowest_ratio:.1f} times above its noise. The server must hold the "
+        "graph and some labels",
     )
 
 
