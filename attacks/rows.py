@@ -36,7 +36,7 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     return rows_by_round
 
 
-def list_uploaders(view: View, client: int, need: Need) -> list[int]:
+def list_uploaders(view: View, client: int, need: NodeRows) -> list[int]:
     """Return the clients whose rows can be read, or one for all where only a sum can."""
     readable = [message for message in view.uploads(need) if not message.masked]
     return sorted({k for message in readable for k in message.clients.numbers()}) or [client]
