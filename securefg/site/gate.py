@@ -92,7 +92,12 @@ class Gate:
         return cls(home, rule, method)
 
     def pass_on(
-        self, run: str, base: Arrays, read_update: Callable[[], Update]
+        self,
+        run: str,
+        base: Arrays,
+        read_update: Callable[[], Update],
+        *,
+        sends_change: bool = False,
     ) -> dict[str, Array]:
         """Return the update that may leave, booked. Raise, and note it, where it may not.
 
@@ -104,7 +109,8 @@ class Gate:
         them: nothing of the site's data is in them. Names, their order and all types are those of
         the model that came, since a trainer's own could tell of its data without any noise.
 
-        read_update  trains, or reads what was trained
+        read_update   trains, or reads what was trained
+        sends_change  whether the difference leaves instead of the weights, whatever was trained
         """
         books = SiteBooks(self.home)
         try:
@@ -119,11 +125,13 @@ class Gate:
                 _check_names(base, update)
                 values = _undo_counts(start, update, is_change=is_change)
                 _check_alike(start, values)
-                left = self._noise_arrays(start, values, is_change=is_change)
+                noised = self._noise_change(start, values, is_change=is_change)
+                sent = noised if sends_change else _flatten_arrays(start) + noised
+                left = _shape_arrays(sent, start)
             except Exception as error:
                 raise UpdateRefused(f"{type(error).__name__}: {error}") from error
             fixed = {
-                name: _to_zero(value) if is_change else value for name, value in counters.items()
+                name: _to_zero(value) if sends_change else value for name, value in counters.items()
             }
             return {name: fixed[name] if name in fixed else left[name] for name in base}
         except Exception as error:
@@ -131,17 +139,12 @@ class Gate:
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
             raise
 
-    def _noise_arrays(self, base: Arrays, update: Arrays, *, is_change: bool) -> dict[str, Array]:
-        """Return the clipped and noised arrays. NaN and infinities count as 0 in the clip."""
+    def _noise_change(self, base: Arrays, update: Arrays, *, is_change: bool) -> Tensor:
+        """Return the clipped and noised change. NaN and infinities count as 0 in the clip."""
         change = _flatten_arrays(update)
         if not is_change:
             change = change - _flatten_arrays(base)
-        noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-        return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, base)
-
-    def fail(self, run: str) -> None:
-        """Book a task whose trainer failed: that it failed may tell of the data."""
-        self._book_release(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
+        return self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
 
     def _check_room(self, base: Arrays) -> None:
         """Raise where the noise could pass the largest number of an array's type. The model that
@@ -156,6 +159,11 @@ class Gate:
                 )
 
     def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
+        """Check the floor and the budgets, and book. No other process books in between."""
+        with books.take_turn("ledger"):
+            self._book_in_turn(books, policy, run)
+
+    def _book_in_turn(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
         number = len(books.released(run)) + 1
         reasons = policy.about(self.field, self.rule, masked=False)
         if policy.methods != "any" and self.method not in policy.methods:
@@ -170,8 +178,8 @@ class Gate:
             raise JobRefused("; ".join(reasons))
         mechanism = self.rule.fact(self.field, 1, 1, protects=True)
         release = Release(mechanism, _ONE, round=number, step=1)
-        booked = Booked(self.method, self.field, number, 1, [release])
-        books.spend(policy, {mechanism: 1}, run, 1, [booked])
+        books.check(policy, {mechanism: 1})
+        books.book(run, 1, [Booked(self.method, self.field, number, 1, [release])])
 
 
 def update_field(method: str) -> str:
