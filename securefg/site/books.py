@@ -18,7 +18,7 @@ import fcntl
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,9 +132,13 @@ class SiteBooks:
         requests: list[Booked],
     ) -> None:
         """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
-        with self._take_turn("ledger"):
+        with self.take_ledger():
             self.check(policy, more)
             self.book(run, num_clients, requests)
+
+    def take_ledger(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process of the site books."""
+        return self._take_turn("ledger")
 
     @contextmanager
     def _take_turn(self, book: str) -> Iterator[None]:

@@ -132,12 +132,20 @@ class Gate:
             raise
 
     def _noise_arrays(self, base: Arrays, update: Arrays, *, is_change: bool) -> dict[str, Array]:
-        """Return the clipped and noised arrays. NaN and infinities count as 0 in the clip."""
-        change = _flatten_arrays(update)
+        """Return the clipped and noised arrays. NaN and infinities count as 0 in the clip.
+
+        Rows of float64 are long: each is written once and changed in place.
+        """
+        change = _join_arrays(update)
         if not is_change:
-            change = change - _flatten_arrays(base)
+            for name, part in _parts_of(change, base).items():
+                part.sub_(_as_tensor(base[name]))
         noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-        return _shape_arrays(noised if is_change else _flatten_arrays(base) + noised, base)
+        parts = _parts_of(noised, base)
+        for name, part in parts.items():
+            if not is_change:
+                part.add_(_as_tensor(base[name]))
+        return {name: _to_type(parts[name], base[name]) for name in base}
 
     def fail(self, run: str) -> None:
         """Book a task whose trainer failed: that it failed may tell of the data."""
@@ -148,15 +156,24 @@ class Gate:
         came, the clip and the noise are known to everybody."""
         sigma = self.rule.stddev(torch.Size([1]))
         for name, value in base.items():
-            start = float(_to_exact(value).abs().max()) if math.prod(value.shape) > 0 else 0.0
-            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
+            if not _largest_in(value) + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
                 raise PrivacyError(
                     f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
                     f"expected less, so that it fits into {value.dtype}; nothing was sent"
                 )
 
     def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
-        number = len(books.released(run)) + 1
+        mechanism = self.rule.fact(self.field, 1, 1, protects=True)
+        with books.take_ledger():  # two processes of one run are two updates
+            number = len(books.released(run)) + 1
+            if reasons := self._list_reasons(policy, run, number):
+                raise JobRefused("; ".join(reasons))
+            books.check(policy, {mechanism: 1})
+            release = Release(mechanism, _ONE, round=number, step=1)
+            books.book(run, 1, [Booked(self.method, self.field, number, 1, [release])])
+
+    def _list_reasons(self, policy: SitePolicy, run: str, number: int) -> list[str]:
+        """Return why the floor refuses the update of this number, if it does."""
         reasons = policy.about(self.field, self.rule, masked=False)
         if policy.methods != "any" and self.method not in policy.methods:
             reasons.append(
@@ -166,12 +183,7 @@ class Gate:
             reasons.append(f"epsilon is per client; allowed here: {', '.join(policy.units)}")
         if number > policy.max_rounds:
             reasons.append(f"update {number} of {run}; allowed here: {policy.max_rounds}")
-        if reasons:
-            raise JobRefused("; ".join(reasons))
-        mechanism = self.rule.fact(self.field, 1, 1, protects=True)
-        release = Release(mechanism, _ONE, round=number, step=1)
-        booked = Booked(self.method, self.field, number, 1, [release])
-        books.spend(policy, {mechanism: 1}, run, 1, [booked])
+        return reasons
 
 
 def update_field(method: str) -> str:
@@ -259,29 +271,43 @@ def _is_floating(value: object) -> bool:
     return type(value) is np.ndarray and value.dtype in (np.float16, np.float32, np.float64)
 
 
-def _flatten_arrays(arrays: Arrays) -> Tensor:
-    """Everything in one row of float64, in the order of the names."""
-    return torch.cat([_to_exact(arrays[name]).reshape(-1) for name in sorted(arrays)])
+def _join_arrays(arrays: Arrays) -> Tensor:
+    """Return everything in one new row of float64, in the order of the names."""
+    row = torch.empty(sum(math.prod(value.shape) for value in arrays.values()), dtype=torch.float64)
+    for name, part in _parts_of(row, arrays).items():
+        part.copy_(_as_tensor(arrays[name]))
+    return row
 
 
-def _to_exact(value: Array) -> Tensor:
-    if isinstance(value, Tensor):
-        return value.detach().cpu().double()
-    return torch.from_numpy(np.array(value, dtype=np.float64))
-
-
-def _shape_arrays(flat: Tensor, like: Arrays) -> dict[str, Array]:
-    """Cut as `_flatten_arrays` joined, with the types of `like`."""
+def _parts_of(row: Tensor, like: Arrays) -> dict[str, Tensor]:
+    """Return the parts of a joined row by name, in the shapes of `like`. They share its memory."""
     sizes = [math.prod(like[name].shape) for name in sorted(like)]
-    parts = dict(zip(sorted(like), torch.split(flat, sizes), strict=True))
-    return {name: _to_type(parts[name], like[name]) for name in like}
+    parts = zip(sorted(like), torch.split(row, sizes), strict=True)
+    return {name: part.view(tuple(like[name].shape)) for name, part in parts}
+
+
+def _as_tensor(value: Array) -> Tensor:
+    """Return an array as a tensor, without a copy where that is possible."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    return torch.from_numpy(np.require(value, requirements=["C", "W"]))
+
+
+def _largest_in(value: Array) -> float:
+    """Return the largest absolute value, or NaN where there is one."""
+    if math.prod(value.shape) == 0:
+        return 0.0
+    low, high = torch.aminmax(_as_tensor(value).double())
+    return max(abs(float(low)), abs(float(high)))
 
 
 def _to_type(part: Tensor, like: Array) -> Array:
-    """The noised numbers in the type of `like`; one beyond it becomes its largest number."""
+    """Return the noised numbers in the type of `like`; one beyond it becomes its largest number."""
     largest = _largest_number(like)
-    shaped = part.clamp(-largest, largest).reshape(tuple(like.shape))
-    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast_part(shaped, like)
+    part.clamp_(-largest, largest)
+    if isinstance(like, Tensor):
+        return part.to(like.dtype, copy=True)
+    return _cast_part(part, like)
 
 
 def _largest_number(like: Array) -> float:
