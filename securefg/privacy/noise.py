@@ -15,7 +15,6 @@ from securefg.protocol.codec import Clients
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import RandomBytes
 
-
 BLOCK: Final = 2**15
 """Uniforms for the radius, and as many for the angle, that are turned into normals at a time."""
 

@@ -190,9 +190,11 @@ def test_network_called_side_by_side_keeps_its_weights() -> None:
     )
     net = ForeignNetwork(Slow(), ("weight",), exchange)
 
-    def call(value: float) -> torch.Tensor:
-        return net(torch.full((6,), value), torch.ones(1, 3))
+    def call(value: float) -> tuple[float, bool]:
+        weights = torch.full((6,), value, requires_grad=value % 2 == 0)
+        scores = net(weights, torch.ones(1, 3))
+        return float(scores.abs().max()), scores.requires_grad
 
     with ThreadPoolExecutor(4) as pool:
-        outputs = list(pool.map(call, range(12)))
-    assert all(float(output.abs().max()) == 0 for output in outputs)
+        outputs = list(pool.map(call, range(16)))
+    assert outputs == [(0.0, value % 2 == 0) for value in range(16)]
