@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class ForeignNetwork:
     names: tuple[str, ...]
     exchange: Exchange
     reads_tokens: bool = False
+    _turn: Any = field(default_factory=Lock, compare=False, repr=False)
+    """Attacks run side by side, and a call puts its weights into the one module for a while."""
 
     @classmethod
     def from_path(

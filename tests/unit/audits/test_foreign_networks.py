@@ -190,10 +190,10 @@ def test_network_called_side_by_side_keeps_its_weights() -> None:
     )
     net = ForeignNetwork(Slow(), ("weight",), exchange)
 
-    def call(value: float) -> tuple[float, bool]:
-        weights = torch.full((6,), value, requires_grad=value % 2 == 0)
+    def call(value: int) -> tuple[float, bool]:
+        weights = torch.full((6,), float(value), requires_grad=value % 2 == 0)
         scores = net(weights, torch.ones(1, 3))
-        return float(scores.abs().max()), scores.requires_grad
+        return float(scores.detach().abs().max()), scores.requires_grad
 
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(call, range(16)))
