@@ -45,7 +45,7 @@ from securefg.federation.roles import PublicInfo
 from securefg.foundation.errors import ConfigError
 from securefg.protocol.exchange import Claim, Exchange, read_exchange
 from securefg.protocol.meanings import Meaning, Weights
-from securefg.protocol.transcript import Adversary, broken_link, view
+from securefg.protocol.transcript import Adversary, broken_link, last_link, view
 
 METHOD = "foreign"
 ALPHA = FAMILY_LEVEL
@@ -85,7 +85,19 @@ class ForeignTruth:
             _ = self.samples
         if self._labels_path.is_file():
             _ = self.labels
+        if self._samples_path.is_file() and self._labels_path.is_file():
+            self._check_labels()
         _ = self.held_out, self.network
+
+    def _check_labels(self) -> None:
+        """Raise unless every client has a label per sample, where it has both."""
+        for client in self.inputs.keys() & self.labels.keys():
+            samples, labels = len(self.inputs[client]), len(self.labels[client])
+            if samples != labels:
+                raise ConfigError(
+                    f"{self._labels_path}: client {client}: found {labels} labels of {samples} "
+                    "samples; expected a label per sample"
+                )
 
     @cached_property
     def network(self) -> ForeignNetwork | None:
@@ -99,6 +111,13 @@ class ForeignTruth:
     def server_view(self) -> View:
         """Return what the server saw, read once."""
         return self.view(Adversary.parse("server"))
+
+    @cached_property
+    def record(self) -> str:
+        """Return the transcript's last link, by which findings know their recording."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a tear is the integrity check's to report
+            return last_link(self.path / "transcript")
 
     @cached_property
     def meanings(self) -> dict[Place, Meaning]:
@@ -171,7 +190,7 @@ class ForeignTruth:
     @cached_property
     def inputs(self) -> dict[int, Samples]:
         """Return the samples of every known client in the shape in which a network reads them."""
-        return read_samples(self._samples_path)
+        return read_samples(self._samples_path, self.exchange.clients)
 
     @cached_property
     def held_out(self) -> tuple[Samples, NDArray[np.int64]] | None:
@@ -197,7 +216,7 @@ class ForeignTruth:
     @cached_property
     def labels(self) -> dict[int, NDArray[np.int64]]:
         """Of every client that is known, the class of every sample."""
-        labels_by_client = read_clients(self._labels_path, np.int64)
+        labels_by_client = read_clients(self._labels_path, np.int64, self.exchange.clients)
         most = self.exchange.classes or 0
         for client, rows in labels_by_client.items():
             if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= most:
@@ -270,17 +289,19 @@ def _beside_findings(truth: ForeignTruth, claim: Claim) -> list[Finding]:
 
 def _check_integrity(truth: ForeignTruth) -> Finding:
     started = time.monotonic()
-    broken = broken_link(truth.path / "transcript", truth.exchange.chain)
-    kept = "foreign.yaml's last link was not forged along with the transcript"
+    chain = truth.exchange.chain
+    broken = broken_link(truth.path / "transcript", chain)
+    whole = Verdict.NOT_DETECTED if chain else Verdict.INCONCLUSIVE
+    cut = "foreign.yaml has no last link (chain): messages at the end may have been taken away"
     return Finding(
         adversary="-",
         attack="integrity",
         method=METHOD,
         metric="hash chain of the transcript",
         unit="exchange",
-        verdict=Verdict.VIOLATION if broken else Verdict.NOT_DETECTED,
-        because=broken or "every message is the one that was recorded",
-        assumptions=(kept if truth.exchange.chain else "no last link is kept: an end may be cut",),
+        verdict=Verdict.VIOLATION if broken else whole,
+        because=broken or ("every message is the one that was recorded" if chain else cut),
+        assumptions=("foreign.yaml's last link was not forged along with the transcript",),
         seconds=round(time.monotonic() - started, 3),
     )
 

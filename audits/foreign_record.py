@@ -7,7 +7,7 @@ that its client never had. Such a record is refused.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,9 +26,20 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 def check_record(path: Path, exchange: Exchange, view: View) -> None:
     """Raise `ConfigError` where the messages are not those that the description promises."""
+    _check_contents(path, view)
     _check_uploads(path, exchange, view)
     _check_rounds(path, view)
     _check_sent(path, exchange, view)
+
+
+def _check_contents(path: Path, view: View) -> None:
+    """Raise where the server's view lacks what a message held: nobody could tell what it leaks."""
+    for seen in view.seen:
+        if seen.fields is None:
+            raise ConfigError(
+                f"{path}: round {seen.header.round}: found a message without its content "
+                f"({seen.header.kind!r:.60}); expected all of them"
+            )
 
 
 def _check_uploads(path: Path, exchange: Exchange, view: View) -> None:
@@ -94,9 +105,10 @@ def _check_sent(path: Path, exchange: Exchange, view: View) -> None:
                 "every round needs its own number, and models of single clients a record each"
             )
     rounds = {message.round for message in view.uploads(Weights())}
-    if exchange.upload.holds == "weights" and (missing := sorted(rounds - models.keys())):
+    is_needed = exchange.upload.holds == "weights" or not rounds.isdisjoint(models)
+    if is_needed and (missing := sorted(rounds - models.keys())):
         raise ConfigError(
-            f"{path}: round {missing[0]}: found uploaded weights and no sent model; expected the "
+            f"{path}: round {missing[0]}: found uploads and no sent model; expected the "
             "weights that training started from (sent)"
         )
 
@@ -115,27 +127,54 @@ def undescribed_fields(view: View) -> dict[tuple[Place, bool], Meaning]:
     return field_meanings
 
 
-def read_clients(path: Path, kind: type[Scalar]) -> dict[int, NDArray[Scalar]]:
-    """Return the arrays of a private file by client. Raise `CannotAttack` where it is missing."""
+def read_clients(path: Path, kind: type[Scalar], clients: int) -> dict[int, NDArray[Scalar]]:
+    """Return the arrays of a private file by client. Raise `CannotAttack` where it is missing.
+
+    clients  how many clients the recording has: a number beyond it is nobody's
+    """
     if not path.is_file():
         raise CannotAttack(f"private/{path.name} is not there: nothing to score a guess against")
     try:
-        arrays_by_client = {
-            int(name): np.asarray(array, kind) for name, array in read_npz(path).items()
-        }
-    except (DataError, ValueError) as error:
+        arrays = read_npz(path).items()
+    except DataError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    if not arrays_by_client:
+    if not arrays:
         raise ConfigError(f"{path}: found no client; expected an array per client")
-    return arrays_by_client
+    return {
+        _check_client(path, name, clients): _as_kind(path, f"client {name}", array, kind)
+        for name, array in arrays
+    }
 
 
-def read_samples(path: Path) -> dict[int, Samples]:
+def _check_client(path: Path, name: str, clients: int) -> int:
+    number = int(name) if name.isascii() and name.isdecimal() and len(name) < 20 else -1
+    if str(number) != name or not 0 <= number < clients:
+        raise ConfigError(
+            f"{path}: found client {name[:40]!r}; expected numbers from 0 to {clients - 1}"
+        )
+    return number
+
+
+def _as_kind(path: Path, whose: str, array: NDArray[Any], kind: type[Scalar]) -> NDArray[Scalar]:
+    """Return finite numbers as `kind`. A NaN would otherwise pass for a guess without a gain."""
+    if array.dtype.kind not in "fiub":
+        raise ConfigError(f"{path}: {whose}: found an array of {array.dtype}; expected numbers")
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = array.astype(kind)
+        is_whole = np.issubdtype(kind, np.floating) or bool((numbers == array).all())
+    if not is_whole:
+        raise ConfigError(f"{path}: {whose}: found fractions; expected whole numbers")
+    if not np.isfinite(numbers).all():
+        raise ConfigError(f"{path}: {whose}: found NaN or infinity; expected finite numbers")
+    return numbers
+
+
+def read_samples(path: Path, clients: int) -> dict[int, Samples]:
     """Return the samples of a private file by client."""
     samples_by_client: dict[int, Samples] = {}
     width = None
-    for client, rows in read_clients(path, np.float32).items():
-        if rows.ndim < 2:
+    for client, rows in read_clients(path, np.float32, clients).items():
+        if rows.ndim < 2 or not rows.size:
             raise ConfigError(
                 f"{path}: client {client} has an array of shape {rows.shape}; wanted samples by "
                 "inputs"
@@ -156,14 +195,18 @@ def read_held_out(path: Path, classes: int) -> tuple[Samples, NDArray[np.int64]]
         return None
     try:
         held = read_npz(path)
-        samples, labels = held["samples"], held["labels"].astype(np.int64)
-    except (DataError, KeyError, ValueError) as error:
+        samples = _as_kind(path, "samples", held["samples"], np.float32)
+        labels = _as_kind(path, "labels", held["labels"], np.int64)
+    except (DataError, KeyError) as error:
         raise ConfigError(f"{path}: found no arrays `samples` and `labels` ({error})") from error
-    if len(samples) != len(labels) or labels.ndim != 1 or not len(labels):
-        raise ConfigError(f"{path}: found {len(samples)} samples and {len(labels)} labels")
+    if labels.ndim != 1 or samples.ndim < 2 or len(samples) != len(labels) or not labels.size:
+        raise ConfigError(
+            f"{path}: found samples of shape {samples.shape} and labels of shape {labels.shape}; "
+            "expected a label per sample"
+        )
     if labels.min() < 0 or labels.max() >= classes:
         raise ConfigError(f"{path}: labels: expected classes from 0 to {classes - 1}")
-    return samples.astype(np.float32), labels
+    return samples, labels
 
 
 def recipe_of(exchange: Exchange) -> TrainingSettings | None:

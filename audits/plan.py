@@ -144,6 +144,10 @@ class Plan:
         be p-hacking.
         """
         default, term_texts = AuditSettings(), [f"--seed {self.seed}"] if self.seed else []
+        if self.network:
+            term_texts.append(f"--network {self.network}")
+        if self.data is not None:
+            term_texts.append(f"--data {self.data}")
         if self.trials != TRIALS:
             term_texts.append(f"--trials {self.trials}")
         if self.thorough:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from attacks import get_attack
-from attacks.base import CannotAttack
+from attacks.base import CannotAttack, View
 from audits.claim_bound import are_promises_kept
 from audits.control_runs import control_of, is_defended
 from audits.findings.file import FindingsFile
-from audits.findings.record import WORST_FIRST, Finding, Verdict
+from audits.findings.record import WORST_FIRST, Finding, Unmet, Verdict
 from audits.foreign import ForeignTruth, foreign_promises
 from audits.games import has_closed_form
 from audits.plan import PROMISES, Plan, Task, adversaries_of
@@ -76,7 +76,11 @@ def _audit_truth(path: Path, plan: Plan, report_progress: Told, controls: Path |
     if is_foreign(path):
         foreign = ForeignTruth.from_path(path, plan.network, plan.data)
         plan.check_clients(foreign.exchange.clients)
-        about = {"name": foreign.exchange.name, "method": foreign.method_name}
+        about = {
+            "name": foreign.exchange.name,
+            "method": foreign.method_name,
+            "record": foreign.record,
+        }
         return Auditing(foreign, plan, path / "audit", about, report_progress).carry_out(
             {PROMISES: lambda: foreign_promises(foreign)},
             lambda rounds: foreign.undefended_truth(),
@@ -167,7 +171,8 @@ class Auditing:
 
     def _applicable_task(self, player: Player, task: Task) -> Iterator[Task]:
         try:
-            reason = task.attack.applies_to(player.view(self._truth, task.adversary))
+            seen = player.view(self._truth, task.adversary)
+            reason = task.attack.applies_to(seen)
         except CannotAttack as error:
             reason = str(error)
         except Exception as error:
@@ -176,7 +181,16 @@ class Auditing:
         if reason is None:
             yield task
         else:
-            self._unmet.append(player.unmet_finding(task, reason))
+            kind = self._unmet_kind(task, seen)
+            self._unmet.append(player.unmet_finding(task, reason, kind))
+
+    def _unmet_kind(self, task: Task, seen: View) -> Unmet:
+        """Return `not_asked` where the attack lacks the network's code alone, which the auditor of
+        a recording left out."""
+        if not isinstance(self._truth, ForeignTruth) or seen.function is not None:
+            return "does_not_apply"
+        given = replace(seen, function=lambda weights, samples: samples)
+        return "not_asked" if task.attack.applies_to(given) is None else "does_not_apply"
 
     def _run_check(self, name: str, make: Callable[[], Iterable[Finding]]) -> None:
         """Run a check and replace all its earlier findings. The check may have others now, or

@@ -6,7 +6,9 @@
 
 A sentence opens oddly with What, Whoever, Where, Of, Such or So. A semicolon joins two facts,
 except in the form of errors, `found X; expected Y`. A public name is undocumented without a
-docstring. A limit is the aim or, if the aim is not reached, today's share.
+docstring. A vague variable is a variable or parameter of a function that is called found, own,
+said, so, told or one and is used over more than three lines, in any tracked Python file. A limit
+is the aim or, if the aim is not reached, today's share.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,13 +34,18 @@ AIMS = {
     "semicolons": 0.04,
     "one-word functions": 0.25,
     "undocumented names": 0.05,
+    "vague variables": 0.0,
 }
 LIMITS = {
     "odd openings": 0.012,
     "semicolons": 0.03,
     "one-word functions": 0.17,
     "undocumented names": 0.01,
+    "vague variables": 0.0,
 }
+VAGUE_NAMES = {"found", "own", "said", "so", "told", "one"}
+VAGUE_LINES = 3
+EXEMPT_VARIABLES = {"securefg/cli/deploy.py: install: own"}  # a command's argument is its interface
 EXEMPT_NAMES = {
     "main",
     "forward",
@@ -127,9 +135,67 @@ def is_prescribed(node: ast.FunctionDef) -> bool:
     return bool(marks & {"property", "cached_property", "setter", "command", "overload"})
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef, ast.Lambda)
+
+
+def variable_lines(path: Path) -> Iterator[tuple[str, str, list[int]]]:
+    """Yield every variable of every function: the function, the name and the lines that use it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, FUNCTIONS):
+            used = list(scope_names(node))
+            for name in sorted({name for name, _, is_bound in used if is_bound}):
+                yield node.name, name, sorted(line for other, line, _ in used if other == name)
+
+
+def scope_names(scope: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """Yield the names of a scope, their lines and whether the scope binds them there.
+
+    An inner scope adds the names that it takes from outside.
+    """
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            yield node.name, node.lineno, True
+        if isinstance(node, SCOPES):
+            inner = list(scope_names(node))
+            bound = {name for name, _, is_bound in inner if is_bound}
+            yield from (item for item in inner if item[0] not in bound)
+            continue
+        if isinstance(node, ast.Name):
+            yield node.id, node.lineno, isinstance(node.ctx, ast.Store)
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno, True
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            yield node.name, node.lineno, True
+        yield from scope_names(node)
+
+
+def tracked_files(root: Path) -> list[Path]:
+    """Return the Python files that git tracks and that are there."""
+    command = ["git", "ls-files", "-z", "--", "*.py"]
+    printed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    paths = [root / name for name in sorted(printed.split("\0")) if name]
+    return [path for path in paths if path.is_file()]
+
+
+def measure_variables(root: Path) -> Measure:
+    """Return the measure of vague variables over the tracked files."""
+    measure = Measure()
+    for path in tracked_files(root):
+        place = path.relative_to(root).as_posix()
+        for function, name, lines in variable_lines(path):
+            is_long = lines[-1] - lines[0] > VAGUE_LINES
+            is_exempt = f"{place}: {function}: {name}" in EXEMPT_VARIABLES
+            is_vague = name in VAGUE_NAMES and is_long and not is_exempt
+            measure.add(is_vague, f"{place}:{lines[0]}: {function}: {name}")
+    return measure
+
+
 def measure_language(root: Path = ROOT) -> dict[str, Measure]:
     """Return every measure over the docs and the packages."""
     measures = {name: Measure() for name in AIMS}
+    measures["vague variables"] = measure_variables(root)
     for where, sentence in all_sentences(root):
         is_odd = bool(ODD.match(sentence)) and not QUESTION.search(sentence)
         measures["odd openings"].add(is_odd, f"{where}: {sentence[:90]}")
@@ -163,7 +229,9 @@ def python_files(root: Path) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--list", type=int, default=0, metavar="N", help="offenders to print")
     parser.add_argument("--check", action="store_true", help="exit 1 above a limit")
     asked = parser.parse_args()

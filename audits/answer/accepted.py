@@ -68,8 +68,9 @@ def read_accepted(path: Path) -> tuple[Entry, ...]:
 
 def _expected_value(key: str) -> str:
     name = key.rpartition(".")[2]
-    field = Entry.model_fields.get(name)
-    return (field.description or name) if field else "code, at_most, owner, reason and until"
+    if name not in Entry.model_fields:
+        return "code, at_most, owner, reason and until"
+    return Entry.describe_fields().get(name, name)
 
 
 def apply_accepted(answer: Answer, entries: Sequence[Entry], today: date | None = None) -> Answer:

@@ -268,8 +268,8 @@ def _make_gap(finding: Finding, decided: dict[tuple[str, str], Level]) -> Gap | 
 
 def _is_lost(finding: Finding) -> bool:
     """Return whether an attack could not tell, and no cell of the table says so."""
-    is_open = finding.verdict is Verdict.INCONCLUSIVE and not finding.unmet
-    return is_open and finding.measured and is_attack(finding) and not has_place(finding)
+    is_open = finding.verdict is Verdict.INCONCLUSIVE and finding.unmet != "does_not_apply"
+    return is_open and is_attack(finding) and not has_place(finding)
 
 
 def _absent_attacks(findings: Iterable[Finding], mounted: set[str]) -> tuple[Gap, ...]:
@@ -308,10 +308,12 @@ def _short_digest(finding: Finding) -> str:
 def _unknown_sentence(rows: Sequence[Row], promises: Sequence[Promise], gaps: Sequence[Gap]) -> str:
     """Return one sentence about what is not known."""
     cells = sum(cell.is_open for row in rows for cell in row.cells)
+    untested = sum(cell.level is Level.NO_ATTACK for row in rows for cell in row.cells)
     unchecked = sum(promise.state == "not known" for promise in promises)
     kinds = [gap.kind for gap in gaps]
     counts = {
         "{} of the table": (cells, "cell"),
+        "{} without any test": (untested, "cell"),
         "{} that no attack reads": (kinds.count("unread"), "field"),
         "{} that failed": (kinds.count("failed"), "attack"),
         "{} that nobody asked for": (kinds.count("not_asked"), "attack"),

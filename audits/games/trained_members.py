@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from audits.games.membership import LEAST_TARGETS, MembershipGame
 from securefg.protocol.transcript import Adversary
 
 MANY_MEMBERS = 2000
+FIRST_ROUNDS = 4
+"""Attacks read no more: a client of later rounds would look like one that nobody attacks."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,10 @@ def trained_members(
     The latter are samples that nobody trained on (`held_out.npz`) or, without these, samples of
     other clients: an adversary who knows that one of the sites has a record asks which of them.
     Every sample is asked about once. There are as many of either side for each client and class,
-    so that a class says nothing by itself.
+    so that a class says nothing by itself. A client is not asked about if it is not among those
+    of the first rounds, which attacks read, nor about another's sample of which it has a copy.
     """
-    both = _ask_clients(truth, adversary, rng)
+    both = _without_copies(truth, _ask_clients(truth, adversary, rng))
     chosen = both.keep(_balance_sides(both, rng))
     if len(chosen.labels) < LEAST_TARGETS:
         raise CannotAttack(
@@ -69,9 +73,9 @@ def trained_members(
 
 def _ask_clients(truth: ForeignTruth, adversary: Adversary, rng: np.random.Generator) -> Asked:
     inputs, labels = truth.inputs, truth.labels
-    clients = sorted((inputs.keys() & labels.keys()) - adversary.clients)
+    clients = sorted((inputs.keys() & labels.keys() & _early_senders(truth)) - adversary.clients)
     outside = truth.held_out
-    if outside is None and len(clients) < 2:
+    if len(clients) < (1 if outside else 2):
         raise CannotAttack(
             f"samples of {len(clients)} clients and none that nobody trained on: at least two "
             "clients, or held_out.npz, are needed"
@@ -88,6 +92,25 @@ def _ask_clients(truth: ForeignTruth, adversary: Adversary, rng: np.random.Gener
     if outside is not None:
         parts.append(_about(*outside, clients, False, rng))
     return Asked(*(np.concatenate(same) for same in zip(*(p.parts for p in parts), strict=True)))
+
+
+def _early_senders(truth: ForeignTruth) -> set[int]:
+    """Return the clients that uploaded in the first rounds."""
+    first = sorted({message.round for message in truth.uploads})[:FIRST_ROUNDS]
+    return {k for m in truth.uploads if m.round in first for k in m.clients.numbers()}
+
+
+def _without_copies(truth: ForeignTruth, both: Asked) -> Asked:
+    """Return the questions without others' samples that the client in question holds too. Such a
+    sample looks like a member, rightly, and would hide a leak."""
+    held = {(k, _digest(row)) for k, rows in truth.inputs.items() for row in rows}
+    pairs = zip(both.clients.tolist(), both.samples, strict=True)
+    is_held = np.array([(k, _digest(sample)) in held for k, sample in pairs], bool)
+    return both.keep(np.flatnonzero(both.is_member | ~is_held))
+
+
+def _digest(sample: NDArray[np.float32]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(sample + 0.0).data, digest_size=16).digest()
 
 
 def _about(

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from securefg.foundation.settings import Settings
+
 ROOT = Path(__file__).resolve().parents[2]
 STABILITY, COMMANDS = "stability.md", "commands.md"
 NAMES = {"str": "text", "Path": "path", "tuple": "list", "dict": "mapping", "Mapping": "mapping"}
@@ -174,6 +176,8 @@ def model_tables(model: type[BaseModel], prefix: str) -> Iterator[str]:
     """Yield the table of a model's own keys, then those of the models inside it."""
     inner: list[tuple[str, type[BaseModel]]] = []
     text, documented = split_docstring(model.__doc__ or "", set(model.model_fields))
+    if issubclass(model, Settings):
+        documented |= model.describe_fields()
     rows = ["| key | type | default | what it is |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         part = model_inside(field.annotation)
@@ -222,7 +226,7 @@ def setting_row(key: str, field: FieldInfo, documented: str) -> str:
     default = field.get_default(call_default_factory=True)
     default = getattr(default, "name", default)
     shown = "required" if field.is_required() else f"`{default}`"
-    cells = (f"`{key}`", type_text(field.annotation), shown, field.description or documented)
+    cells = (f"`{key}`", type_text(field.annotation), shown, documented)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 

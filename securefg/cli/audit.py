@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from securefg.cli.common import PART_FAILED, Quietly, Trusting, print_complaint, show_line
 from securefg.cli.profile import Profile, Profiled, profile_phases
+from securefg.foundation.collection import import_uncollected
 from securefg.foundation.errors import SecurefgError
 from securefg.foundation.extensions import only_known_modules
 
@@ -56,7 +57,7 @@ def audit(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODULE", help="With `mechanism`: the defence to measure, by module path."
+            metavar="MODULE", help="With `mechanism`: a module with a function `release`."
         ),
     ] = None,
     only: Annotated[
@@ -142,6 +143,7 @@ def audit(
 
         measure_mechanism(run, target, min(trials, 20_000), seed, overrides or [], as_json)
         return
+    import_uncollected("torch")
     from attacks import expand_families
     from audits.plan import Plan
 

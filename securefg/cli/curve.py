@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from securefg.cli.common import Quietly, end_sweep, show_line
 from securefg.cli.profile import Profiled, profile_phases
+from securefg.foundation.collection import import_uncollected
 
 
 def curve(
@@ -33,6 +34,7 @@ def curve(
     profile: Profiled = False,
 ) -> None:
     """Sweep a defence; one page with accuracy and leakage against epsilon."""
+    import_uncollected("torch")
     from audits.curves.command import draw_curve
     from securefg.sweep.display import display_for
 

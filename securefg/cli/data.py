@@ -58,7 +58,8 @@ def check(
         typer.echo(DRAFTED)
         typer.echo(settings_text(checked.settings), nl=False)
     if checked.lines and checked.left:
-        print_complaint(f"{checked.left} faults that this file does not decide are yours to decide")
+        several = "1 fault is" if checked.left == 1 else f"{checked.left} faults are"
+        print_complaint(f"{several} yours to decide: no setting does")
     if checked.lines:
         raise typer.Exit(2)
 

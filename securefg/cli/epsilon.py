@@ -22,7 +22,12 @@ def epsilon(
     target: Annotated[
         float | None, typer.Option(help="Find the noise for this epsilon instead.")
     ] = None,
-    unit: Annotated[str, typer.Option(help="Unit of --target: client, record or node.")] = "client",
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Unit of --target: client, record or node. Default: client, record with --batch."
+        ),
+    ] = None,
     delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
     batch: Annotated[
         int | None, typer.Option(help="DP-SGD: samples that a step draws on average.")

@@ -38,6 +38,7 @@ from securefg.cli import (
 from securefg.cli.common import INTERRUPTED, print_complaint
 from securefg.cli.usage import USAGE_ERROR, explain_usage, is_help
 from securefg.cli.verify import verify
+from securefg.foundation.collection import skip_last_collection
 from securefg.foundation.errors import InputError, SecurefgError, cause_of
 from securefg.foundation.extensions import require_own_packages
 
@@ -88,6 +89,7 @@ def _root_command(
 
 def main() -> None:
     """The entry point: bad input is answered in a line or two, bugs keep their traceback."""
+    skip_last_collection()
     warnings.showwarning = _show_warning
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end_on_signal)

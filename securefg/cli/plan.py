@@ -9,6 +9,7 @@ import typer
 
 from securefg.cli.common import Overrides
 from securefg.cli.sizes import Classes, Clients, Features, Holders, Links, Nodes, Train
+from securefg.foundation.collection import import_uncollected
 
 
 def plan(
@@ -23,6 +24,7 @@ def plan(
     links: Links = None,
 ) -> None:
     """Expected noise against signal, from sizes alone: given here, published, or of your folder."""
+    import_uncollected("torch")
     from rich.console import Console
     from rich.table import Table
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from securefg.cli.audit import Gate, print_findings, show_answer, show_progress
 from securefg.cli.common import PART_FAILED, Overrides, Quietly
+from securefg.foundation.collection import import_uncollected
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.quoting import printable
 
@@ -39,6 +40,7 @@ def rehearse(
 
     The federation is made for it, in this process, and deleted; no run and no site is touched.
     """
+    import_uncollected("torch")
     from audits.findings.record import Verdict
     from audits.rehearsals.rehearse import rehearse_attacks as carry_out
     from securefg.settings.config import load_config

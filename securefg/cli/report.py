@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from securefg.cli.common import Quietly, Trusting, show_line
+from securefg.foundation.collection import import_uncollected
 from securefg.foundation.errors import InputError
 from securefg.foundation.extensions import only_known_modules
 from securefg.foundation.quoting import printable
@@ -52,6 +53,7 @@ def report(
     quiet: Quietly = False,
 ) -> None:
     """Rebuild the page of a finished run, or write its results in another form."""
+    import_uncollected("torch")
     from securefg.reports.dpo import build_dpo_page
     from securefg.reports.exports import export_report
     from securefg.runs.folder import RunFolder

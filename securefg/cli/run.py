@@ -11,6 +11,7 @@ from rich.console import Console
 
 from securefg.cli.common import INTERRUPTED, Overrides, Quietly, print_complaint, show_line
 from securefg.cli.profile import Phases, Profile, Profiled, profile_phases
+from securefg.foundation.collection import import_uncollected
 from securefg.foundation.errors import InputError, RunFolderError
 
 
@@ -44,6 +45,7 @@ def _run_config(
     as_json: bool,
     phases: Profile,
 ) -> None:
+    import_uncollected("torch")
     from securefg.cli.summary import summary_table
     from securefg.flare import launch
     from securefg.reports import build_report

@@ -29,9 +29,12 @@ def verify(
 
     with only_known_modules(unless=trust_modules):
         checks = verify_run(RunFolder.open(run), key)
-    for check in () if quiet else checks:
-        said = escape(printable(check.wrong or check.note))
-        state = f"[red]wrong[/]  {said}" if check.wrong else f"ok     {said}"
-        Console().print(f"{check.name:12} {state}", highlight=False, soft_wrap=True)
-    if any(check.wrong for check in checks):
+    console = Console(soft_wrap=True)
+    for check in checks:
+        word = "[red]wrong[/]" if check.wrong else "[yellow]not checked[/]"
+        word = "ok   " if check.is_met else word
+        text = escape(printable(check.wrong or check.unchecked or check.note))
+        if not quiet:
+            console.print(f"{check.name:12} {word}  {text}", highlight=False)
+    if not all(check.is_met for check in checks):
         raise typer.Exit(1)

@@ -82,7 +82,12 @@ class Shards(Sequence[Shard]):
     @property
     def features(self) -> Tensor:
         """Of all nodes, one client after the other."""
-        return self._graph.features[self._client_nodes(self.clients.start, self.clients.stop)]
+        return self._graph.features[self.node_ids]
+
+    @property
+    def node_ids(self) -> Tensor:
+        """Of all nodes, one client after the other."""
+        return self._client_nodes(self.clients.start, self.clients.stop)
 
     def _client_nodes(self, first: int, end: int) -> Tensor:
         offsets = self._partition.offsets
@@ -104,6 +109,13 @@ def features_of(shards: Sequence[Shard]) -> Tensor:
     if isinstance(shards, Shards):
         return shards.features
     return torch.cat([shard.graph.features for shard in shards])
+
+
+def node_ids_of(shards: Sequence[Shard]) -> Tensor:
+    """The ids of all nodes, one client after the other."""
+    if isinstance(shards, Shards):
+        return shards.node_ids
+    return torch.cat([shard.node_ids for shard in shards])
 
 
 def clients_of(shards: Sequence[Shard]) -> NDArray[np.int64]:

@@ -6,21 +6,23 @@
 
 In the site's own `local/privacy.json` no job can leave them out; in a job's config they are its
 author's word. A result that may not leave looks like a trainer that failed, and is booked as an
-update is. A job that the floor or the budget refuses is answered with TASK_RESULT_FILTER_ERROR. No
-answer has anything else in it.
+update is. A task whose model does not fit, and a job that the floor or the budget refuses, is
+answered with TASK_RESULT_FILTER_ERROR. No answer has anything else in it.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable
 from nvflare.apis.engine_spec import EngineSpec
 from nvflare.apis.filter import Filter, FilterChainType, FilterContextKey
-from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.app_constant import AppConstants
@@ -28,10 +30,11 @@ from nvflare.app_common.logging.job_log_streamer import JobLogStreamer
 from nvflare.widgets.fed_event import ClientFedEventRunner
 from torch import Tensor
 
-from securefg.foundation.errors import PrivacyError
+from securefg.foundation.errors import ConfigError, PrivacyError
 from securefg.settings.privacy import Adjacency
 from securefg.site.gate import Array, Gate, Update, UpdateRefused
 
+LOGGER: Final = logging.getLogger(__name__)
 RECEIVED: Final = "securefg.received"
 HEADERS: Final = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS, AppConstants.START_ROUND)
 
@@ -45,12 +48,13 @@ class Received:
 
 
 class ModelReceived(Filter):  # type: ignore[misc]
-    """Among a site's task data filters: keeps the model as it came, and closes the ways beside
-    task results by which a job's components send measurements and logs."""
+    """Among a site's task data filters: keeps the model as it came, closes the ways beside task
+    results by which a job's components send measurements and logs, and catches trainers' errors."""
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """Keep the model that came with the task, and close other ways out."""
         _close_other_ways(fl_ctx.get_engine())
+        _catch_errors(fl_ctx)
         fl_ctx.set_prop(RECEIVED, _received_model(shareable), private=True, sticky=False)
         return shareable
 
@@ -61,6 +65,8 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
     home       the site's folder with its floor and books (`securefg deploy floor`); `{site}` in it
                is the site's name
     clip_l2, noise_multiplier, adjacency   of the whole update, as in `privacy` of a config
+    sends      what leaves, whichever of the two a trainer makes: a trainer's own choice would be a
+               message without noise
     """
 
     def __init__(
@@ -69,39 +75,37 @@ class SecurefgFilter(Filter):  # type: ignore[misc]
         clip_l2: float,
         noise_multiplier: float,
         adjacency: Adjacency = "replace_one",
+        sends: Literal["WEIGHTS", "WEIGHT_DIFF"] = "WEIGHTS",
     ) -> None:
         super().__init__()
+        if sends not in (DataKind.WEIGHTS, DataKind.WEIGHT_DIFF):
+            raise ConfigError(f"sends: found {sends!r:.40}; expected WEIGHTS or WEIGHT_DIFF")
         self.home, self.adjacency = home, adjacency
-        self.clip_l2, self.noise_multiplier = clip_l2, noise_multiplier
+        self.clip_l2, self.noise_multiplier, self.sends = clip_l2, noise_multiplier, sends
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """Return the result with a clipped, noised and booked update and nothing else."""
         if self.get_prop(FilterContextKey.CHAIN_TYPE) != FilterChainType.TASK_RESULT_CHAIN:
             raise PrivacyError("SecurefgFilter is for task results; nothing was sent")
         gate, job = self._open_gate(fl_ctx), _job_id(fl_ctx)
-        if shareable.get_return_code() != ReturnCode.OK:
-            # That a trainer failed may tell of the data: it is booked, and all failures look alike.
-            gate.fail(job)
-            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         received = fl_ctx.get_prop(RECEIVED)
         if not isinstance(received, Received):
             raise PrivacyError(
                 "no model came with the task, or ModelReceived is not among the task data filters; "
                 "nothing was sent"
             )
-        kinds: list[str] = []
 
         def read_update() -> Update:
             dxo = _update_in(shareable)
-            kinds.append(dxo.data_kind)
             return Update(dxo.data, dxo.data_kind == DataKind.WEIGHT_DIFF)
 
+        is_change = self.sends == DataKind.WEIGHT_DIFF
         try:
-            left = gate.pass_on(job, received.arrays, read_update)
+            left = gate.pass_on(job, received.arrays, read_update, sends_change=is_change)
         except UpdateRefused:
-            return make_reply(ReturnCode.EXECUTION_EXCEPTION)  # as if the trainer had failed
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         # Numbers of samples and scores come from data: every site counts alike, none tells any.
-        reply = DXO(kinds[0], left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
+        reply = DXO(self.sends, left, {MetaKey.NUM_STEPS_CURRENT_ROUND: 1}).to_shareable()
         for name, value in received.headers.items():
             reply.set_header(name, value)
         return reply
@@ -122,7 +126,10 @@ def _job_id(fl_ctx: FLContext) -> str:
 
 
 def _update_in(shareable: Shareable) -> DXO:
-    """Weights, or their difference; whatever else a result may be is refused."""
+    """Return weights, or their difference. Raise where a trainer failed or made anything else:
+    that it did may tell of the data, so all of that is booked and looks alike."""
+    if shareable.get_return_code() != ReturnCode.OK:
+        raise PrivacyError(f"the trainer failed: {shareable.get_return_code()!s:.60}")
     try:
         dxo = from_shareable(shareable)
     except Exception as error:
@@ -156,6 +163,34 @@ def _received_model(task: Shareable) -> Received | None:
 def _copy_value(value: Any) -> Any:
     """Trainers may change in place what they were sent."""
     return value.detach().clone() if isinstance(value, Tensor) else np.array(value)
+
+
+@dataclass(frozen=True)
+class QuietExecutor:
+    """A trainer's `execute` whose errors become results: FLARE sends the codes of errors, which
+    differ by kind, past the result filters."""
+
+    execute: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Shareable:
+        """Return the result, or that the trainer failed."""
+        try:
+            result = self.execute(*args, **kwargs)
+        except BaseException:  # an exit, too, would tell
+            LOGGER.exception("the trainer failed")  # for the site's own people
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        is_result = isinstance(result, Shareable)
+        return result if is_result else make_reply(ReturnCode.EXECUTION_EXCEPTION)
+
+
+def _catch_errors(fl_ctx: FLContext) -> None:
+    """Make the task's trainer a quiet one. Raise where it is not known."""
+    runner, task = fl_ctx.get_prop(FLContextKey.RUNNER), fl_ctx.get_prop(FLContextKey.TASK_NAME)
+    executor = None if runner is None else runner.find_executor(task)
+    if executor is None:
+        raise PrivacyError("no runner of FLARE's, or no executor of the task; nothing was done")
+    if not isinstance(executor.execute, QuietExecutor):
+        executor.execute = QuietExecutor(executor.execute)
 
 
 def _close_other_ways(engine: EngineSpec) -> None:

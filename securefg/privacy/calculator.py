@@ -102,7 +102,7 @@ def compute_epsilon(
 def find_noise(
     target: float,
     *,
-    unit: CalculatedUnit = "client",
+    unit: CalculatedUnit | None = None,
     nodes: int,
     rounds: int,
     clip: float,
@@ -112,7 +112,11 @@ def find_noise(
     holders: int = 1,
     neighbours: Neighbours = "replace",
 ) -> float:
-    """Return the least noise that keeps a unit's epsilon at `target`, rounded up to four digits."""
+    """Return the least noise that keeps a unit's epsilon at `target`, rounded up to four digits.
+
+    unit  by default a record with `batch` (DP-SGD), else a client
+    """
+    unit = unit or ("client" if batch is None else "record")
     if not (isinstance(target, int | float) and 0 < target < math.inf):
         raise ConfigError(f"target: found {target!r}; expected a positive number")
     if unit not in UNITS:

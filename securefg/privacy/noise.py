@@ -48,7 +48,7 @@ class SystemNoise:
         """Return normals of `shape` under a fresh key, drawn in blocks that a cache holds."""
         normals = torch.empty(shape, dtype=torch.float64)
         stream = Keystream.fresh()
-        for block in normals.view(-1).split(2 * BLOCK):
+        for block in torch.split(normals.view(-1), 2 * BLOCK):
             _fill_block(block, stream.read)
         return normals
 

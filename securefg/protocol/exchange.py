@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
 import safetensors.numpy
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from securefg.protocol.meanings import Layout, Matrix
 
 DESCRIPTION = "foreign.yaml"
+MOST_CLIENTS: Final = 10_000_000
+MOST_CLASSES: Final = 1_000_000
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -60,7 +62,7 @@ class Layer(Settings):
     """A part of the flat row, in the order of the list."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Annotated[int, Field(ge=0)], ...]
     """Empty for a single number, such as a scale or a temperature."""
 
     @property
@@ -119,7 +121,7 @@ class Exchange(Settings):
 
     format: Literal[2] = 2
     name: str
-    clients: int = Field(ge=1)
+    clients: int = Field(ge=1, le=MOST_CLIENTS)
     upload: Upload
     sent: Place | None = None
     """The server's message with the weights that training starts from, flat, for everybody."""
@@ -127,7 +129,7 @@ class Exchange(Settings):
     first_layer: FirstLayer | None = None
     """None where no matrix reads a sample as it is: convolutions, embeddings, graphs."""
     output_layer: OutputLayer | None = None
-    classes: int | None = Field(None, ge=2)
+    classes: int | None = Field(None, ge=2, le=MOST_CLASSES)
     training: LocalTraining | None = None
     claim: Claim | None = None
     repeats: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from securefg.foundation.errors import ConfigError
 from securefg.foundation.settings import explain_fault
 from securefg.protocol.exchange import (
+    MOST_CLIENTS,
     Claim,
     Exchange,
     ExchangeWriter,
@@ -42,7 +43,6 @@ Arrays = Mapping[str, Any] | Sequence[Any]
 Number = int | float | Sequence[float]
 MODEL, UPDATE, REPLY, FIELD = "recorded.Model", "recorded.Update", "recorded.Reply", "weights"
 BUFFER, METRIC = "buffer", "metric"
-MOST_CLIENTS: Final = 10_000_000
 
 
 class Flat(NamedTuple):

@@ -49,9 +49,9 @@ def build_dpo_page(folder: RunFolder) -> Path:
 
 def missing_entries(context: ContextSettings) -> tuple[tuple[str, str], ...]:
     """Return the entries of the context that nobody wrote, each with its description."""
-    entries = type(context).model_fields.items()
-    empty = [(key, field) for key, field in entries if _is_empty(getattr(context, key))]
-    return tuple((key, field.description or "") for key, field in empty)
+    described = type(context).describe_fields()
+    empty = [key for key in type(context).model_fields if _is_empty(getattr(context, key))]
+    return tuple((key, described.get(key, "")) for key in empty)
 
 
 def _is_empty(value: str | int | None) -> bool:

@@ -36,7 +36,7 @@ LEGEND = (
     ("FEW", "single targets stand out"),
     ("trace", "less than 10 %"),
     ("nothing", "attacks that work without the defence found nothing"),
-    ("-", "this party never sees it"),
+    ("-", "this party gets nothing that an attack of ours reads"),
     ("no test", "nobody has written an attack, so this is not known"),
     ("not known", "an attack ran and could not tell"),
     ("NOT TRIED", "nobody asked"),

@@ -35,6 +35,7 @@ from securefg.runs.rare_classes import choose_for_rare_classes
 from securefg.secagg.forms import Secure, enrol_members
 from securefg.secagg.keys import make_identities
 from securefg.settings.config import RunConfig
+from securefg.settings.partition import REMAINING, PartitionSettings
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def prepare(config: RunConfig) -> Experiment:
     held = union if config.centralised else graph
     node_holders, edge_holders = most_holders(held, partition)
     trainers = _training_clients(graph, partition) if "trainers" in method.server_knows else None
+    known = _without_erased(graph, partition, config.partition)
     public = PublicInfo(
         num_nodes=graph.num_nodes,
         num_features=graph.num_features,
@@ -96,8 +98,8 @@ def prepare(config: RunConfig) -> Experiment:
         num_clients=partition.num_clients,
         seed=derive_seed(config.seed, "server"),
         device=device,
-        edge_index=graph.edge_index if "graph" in method.server_knows else None,
-        known_labels=_training_labels(graph) if "labels" in method.server_knows else None,
+        edge_index=known.edge_index if "graph" in method.server_knows else None,
+        known_labels=_training_labels(known) if "labels" in method.server_knows else None,
         trainers=trainers,
         num_trainers=None if trainers is None else len(trainers),
         num_public=0 if partition.public is None else len(partition.public),
@@ -195,6 +197,17 @@ def _write_shards(folder: Path, specs: list[HostSpec], own: list[Sequence[Shard]
 
 def _merge_clients(partition: Partition) -> Partition:
     return Partition.of("merged", partition.num_nodes, [torch.unique(partition.nodes)])
+
+
+def _without_erased(graph: Graph, partition: Partition, settings: PartitionSettings) -> Graph:
+    """Return the graph without links and labels of nodes that nobody holds after an erasure."""
+    if settings.name != REMAINING:
+        return graph
+    is_held = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    is_held[partition.nodes] = True
+    left = graph.keep_edges(is_held[graph.edge_index].all(0))
+    rows = is_held.reshape(-1, *[1] * (graph.labels.dim() - 1))
+    return replace(left, labels=torch.where(rows, graph.labels, -1))
 
 
 def _training_labels(graph: Graph) -> torch.Tensor:

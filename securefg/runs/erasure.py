@@ -22,52 +22,33 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from pydantic import Field, NonNegativeFloat, ValidationError
 
 from securefg.data.partition import Partition
 from securefg.foundation.errors import ConfigError, RunFolderError
-from securefg.foundation.files import PRIVATE, write_json
-from securefg.foundation.json_text import read_bounded
 from securefg.foundation.lock import owned
-from securefg.foundation.settings import Settings
 from securefg.privacy.accountants import claim
 from securefg.privacy.ledger import Ledger, Mechanism, read_ledger
 from securefg.runs import runner
+from securefg.runs.assembly import prepare
+from securefg.runs.erasure_books import (
+    FILE,
+    Erasure,
+    Together,
+    later_releases,
+    read_erasure,
+    write_books,
+)
 from securefg.runs.execution import Outcome
+from securefg.runs.fingerprints import require_same_data
 from securefg.runs.folder import RunFolder
 from securefg.runs.observing import Observer
 from securefg.settings.config import RunConfig, parse_config
 from securefg.settings.partition import REMAINING
 from securefg.settings.privacy import Unit
 
-FILE: Final = "erasure.json"
-
-
-class Together(Settings):
-    """Epsilons of a unit. None is infinite.
-
-    now       of the new release
-    together  of all releases, for everybody who is in all of them
-    erased    of the earlier releases, which is what the erased are left with
-    """
-
-    now: NonNegativeFloat | None
-    together: NonNegativeFloat | None
-    erased: NonNegativeFloat | None
-
-
-class Erasure(Settings):
-    """A re-release: which runs it follows, how much was taken out, and what all of them cost.
-
-    after    folders of the earlier runs, the first one first
-    epsilon  empty until the run has finished
-    """
-
-    after: tuple[str, ...]
-    num_nodes: int
-    num_clients: int
-    delta: float
-    epsilon: dict[Unit, Together] = Field(default_factory=dict)
+PERSONS: Final[tuple[Unit, ...]] = ("client", "node", "features")
+"""A finite epsilon of one of these hides a person. One of edges or of rows may leave the person's
+other data without noise."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +80,7 @@ def release_without(
     if not show_difference:
         _require_noise(folder)
     config, counts = _config_without(folder, nodes, clients)
+    require_same_data(folder, prepare(folder.config()))
     with owned(folder.path):
         earlier = _earlier_releases(folder)
         after = tuple(str(one.path.resolve()) for one in earlier)
@@ -106,7 +88,7 @@ def release_without(
         new = _run_or_resume(config, planned, folder, observer)
     epsilon = _compose_all(earlier, new, config.privacy.delta)
     erasure = planned.model_copy(update={"epsilon": epsilon})
-    _write_books(new.path, erasure)
+    write_books(new.path, erasure)
     return Rerelease(new, erasure)
 
 
@@ -117,7 +99,7 @@ def _run_or_resume(
     path = RunFolder.path_of(config)
     _refuse_branches(folder, path)
     if not path.exists():
-        outcome = runner.start(config, observer, beside=partial(_write_books, erasure=planned))
+        outcome = runner.start(config, observer, beside=partial(write_books, erasure=planned))
         return _require_end(outcome)
     begun = RunFolder.open(path)
     books = read_erasure(path)
@@ -136,41 +118,26 @@ def _require_end(outcome: Outcome) -> RunFolder:
     return outcome.folder
 
 
-def _write_books(path: Path, erasure: Erasure) -> None:
-    write_json(path / FILE, erasure.model_dump(mode="json"), mode=PRIVATE)
-
-
-def read_erasure(path: Path) -> Erasure | None:
-    """Return the books of a run's folder if it is a re-release, else None."""
-    if not (path / FILE).is_file():
-        return None
-    try:
-        return Erasure.model_validate_json(read_bounded(path / FILE))
-    except ValidationError as error:
-        raise RunFolderError(f"{path / FILE}: found no books of a re-release: {error}") from error
-
-
 def _require_noise(folder: RunFolder) -> None:
-    """Raise if nobody's claim is finite. Masks alone hide a sum's parts, and two sums whose parts
+    """Raise if no person's claim is finite. Masks alone hide a sum's parts. Two sums whose parts
     differ by one person give that person's part away."""
-    claims = folder.summary().epsilon.values()
-    if not any(claim.private and claim.epsilon for claim in claims):
+    claims = [folder.summary().epsilon.get(unit) for unit in PERSONS]
+    if not any(known and known.private and known.epsilon for known in claims):
         raise ConfigError(
-            f"{folder.path}: found no noise that protects anybody; expected a finite epsilon. The "
-            "difference of both releases would be the data of the erased, also under masks. "
-            "--show-difference releases again all the same"
+            f"{folder.path}: found no noise that protects a person; expected a finite epsilon per "
+            f"{', '.join(PERSONS[:-1])} or {PERSONS[-1]}. The difference of both releases would be "
+            "the data of the erased, also under masks. --show-difference releases again all the "
+            "same"
         )
 
 
 def _refuse_branches(folder: RunFolder, new: Path) -> None:
     """Raise if another release follows this one. The books of two branches would not know each
     other, and who is in both would pay more than any of them says."""
-    for path in sorted(folder.path.parent.glob(f"*/{FILE}")):
-        books = read_erasure(path.parent)
-        names = [] if books is None else [Path(one).name for one in books.after]
-        if folder.path.resolve().name in names and path.parent.resolve() != new.resolve():
+    for path in later_releases(folder.path):
+        if path.resolve() != new.resolve():
             raise RunFolderError(
-                f"{folder.path}: found a later release, {path.parent}; expected the newest one. "
+                f"{folder.path}: found a later release, {path}; expected the newest one. "
                 "Erase from that one, so that the books hold all releases"
             )
 
@@ -216,6 +183,7 @@ def _config_without(
         "without_clients": sorted({*gone, *(old_numbers[number] for number in left_out)}),
     }
     num_nodes = len(left_out) if are_users else len(set(nodes))
+    tree["output"]["root"] = str(folder.path.resolve().parent)  # where later erasures look for it
     return parse_config(tree), {"num_nodes": num_nodes, "num_clients": len(left_out)}
 
 

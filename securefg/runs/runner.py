@@ -20,6 +20,7 @@ from securefg.runs.checkpoint import (
     Checkpoint,
     last_checkpoint,
 )
+from securefg.runs.erasure_books import require_unbooked
 from securefg.runs.execution import Outcome, Run
 from securefg.runs.fingerprints import require_unchanged, write_fingerprints
 from securefg.runs.folder import RunFolder
@@ -42,6 +43,8 @@ def start(
     beside  writes further files of the new folder, before anything is sent
     """
     _require_known_engine(config, elsewhere)
+    if fresh:
+        require_unbooked(RunFolder.path_of(config))
     experiment = prepare(config)
 
     def fill(path: Path) -> None:

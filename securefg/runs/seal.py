@@ -53,11 +53,20 @@ PAGES = ("report.html", "dpo.html")
 
 @dataclass(frozen=True)
 class Check:
-    """A thing that was checked: `wrong` is empty where it holds."""
+    """A thing that was checked: `wrong` and `unchecked` are empty where it holds.
+
+    unchecked  why it could not be checked
+    """
 
     name: str
     wrong: str = ""
     note: str = ""
+    unchecked: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """Return whether it was checked and holds."""
+        return not self.wrong and not self.unchecked
 
 
 class Manifest(Settings):
@@ -174,7 +183,11 @@ def _against_the_data(folder: RunFolder) -> list[Check]:
     try:
         experiment = prepare(folder.config())
     except InputError as error:
-        return [Check("data", str(error)), Check("epsilon", "it cannot be computed again")]
+        without_data = "it cannot be computed again without the data"
+        return [
+            Check("data", unchecked=str(error)),
+            Check("epsilon", unchecked=without_data),
+        ]
     return [_check_fingerprints(folder, experiment), _check_epsilon(folder, experiment)]
 
 

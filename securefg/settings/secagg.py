@@ -81,6 +81,12 @@ class CommitteeSettings(Settings):
         1, ge=0, le=8, description="members that may fall silent while a sum is opened"
     )
 
+    @property
+    def most_colluding(self) -> int:
+        """Return how many members may collude: one fewer than there are groups."""
+        named = len(self.members or ()) // (self.absent + 1) - 1
+        return max(self.colluding, named)
+
 
 class SecureAggregationSettings(Settings):
     """Masking of what the server needs only the sum of; `{}` takes all defaults."""
@@ -140,5 +146,10 @@ class SecureAggregationSettings(Settings):
         return self
 
     def threat_among(self, population: int) -> Threat:
-        """Return the threat if the server picks whom to ask out of so many."""
-        return Threat(self.corrupt, self.dropout, population)
+        """Return the threat if the server picks whom to ask out of so many.
+
+        Members that collude know their parts of a sum, and their noise in it.
+        """
+        members = self.committee.most_colluding if self.form == "committee" else 0
+        corrupt = max(self.corrupt, min(members / population, 1 - _ROUNDING))
+        return Threat(corrupt, self.dropout, population)

@@ -18,7 +18,7 @@ import fcntl
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +89,7 @@ class SiteBooks:
 
     def take_up(self, job: Job, most: int) -> None:
         """Note a job. Refuse one that was taken up before, is older, or comes once too often."""
-        with self._take_turn("jobs"):
+        with self.take_turn("jobs"):
             self._take_up(job, most)
 
     def _take_up(self, job: Job, most: int) -> None:
@@ -132,17 +132,13 @@ class SiteBooks:
         requests: list[Booked],
     ) -> None:
         """Check the budgets and book at once, so that two jobs cannot both spend the last of it."""
-        with self.take_ledger():
+        with self.take_turn("ledger"):
             self.check(policy, more)
             self.book(run, num_clients, requests)
 
-    def take_ledger(self) -> AbstractContextManager[None]:
-        """Return a context in which no other process of the site books."""
-        return self._take_turn("ledger")
-
     @contextmanager
-    def _take_turn(self, book: str) -> Iterator[None]:
-        """One process after the other: what was read still holds when it is written."""
+    def take_turn(self, book: str) -> Iterator[None]:
+        """Let one process after the other in: what was read still holds when it is written."""
         try:
             turn = (self.home / f"{book}.turn").open("a")
         except OSError as error:
@@ -168,7 +164,7 @@ class SiteBooks:
     def book_scores(self, run: str, round: int, at_end: bool, clients: str) -> bool:
         """Note that scores are told; False where they were, of this round, before."""
         line = {"run": run, "round": round, "at_end": at_end, "clients": clients}
-        with self._take_turn("scores"):
+        with self.take_turn("scores"):
             scores = without_corrections(self._scores.lines())
             told = {(x["run"], x["round"], x["at_end"], x["clients"]) for x in scores}
             if tuple(line.values()) in told:

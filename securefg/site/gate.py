@@ -92,7 +92,12 @@ class Gate:
         return cls(home, rule, method)
 
     def pass_on(
-        self, run: str, base: Arrays, read_update: Callable[[], Update]
+        self,
+        run: str,
+        base: Arrays,
+        read_update: Callable[[], Update],
+        *,
+        sends_change: bool = False,
     ) -> dict[str, Array]:
         """Return the update that may leave, booked. Raise, and note it, where it may not.
 
@@ -104,7 +109,8 @@ class Gate:
         them: nothing of the site's data is in them. Names, their order and all types are those of
         the model that came, since a trainer's own could tell of its data without any noise.
 
-        read_update  trains, or reads what was trained
+        read_update   trains, or reads what was trained
+        sends_change  whether the difference leaves instead of the weights, whatever was trained
         """
         books = SiteBooks(self.home)
         try:
@@ -119,11 +125,14 @@ class Gate:
                 _check_names(base, update)
                 values = _undo_counts(start, update, is_change=is_change)
                 _check_alike(start, values)
-                left = self._noise_arrays(start, values, is_change=is_change)
+                noised = self._noise_change(start, values, is_change=is_change)
+                if not sends_change:
+                    _add_arrays(noised, start)
+                left = {name: _to_type(part, start[name]) for name, part in _cut_row(noised, start)}
             except Exception as error:
                 raise UpdateRefused(f"{type(error).__name__}: {error}") from error
             fixed = {
-                name: _to_zero(value) if is_change else value for name, value in counters.items()
+                name: _to_zero(value) if sends_change else value for name, value in counters.items()
             }
             return {name: fixed[name] if name in fixed else left[name] for name in base}
         except Exception as error:
@@ -131,25 +140,16 @@ class Gate:
                 books.note_refusal(run, 1, f"{type(error).__name__}: {error}")
             raise
 
-    def _noise_arrays(self, base: Arrays, update: Arrays, *, is_change: bool) -> dict[str, Array]:
-        """Return the clipped and noised arrays. NaN and infinities count as 0 in the clip.
+    def _noise_change(self, base: Arrays, update: Arrays, *, is_change: bool) -> Tensor:
+        """Return the clipped and noised change. NaN and infinities count as 0 in the clip.
 
         Rows of float64 are long: each is written once and changed in place.
         """
-        change = _join_arrays(update)
+        change = _make_row(base)
+        _add_arrays(change, update)
         if not is_change:
-            for name, part in _parts_of(change, base).items():
-                part.sub_(_as_tensor(base[name]))
-        noised = self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
-        parts = _parts_of(noised, base)
-        for name, part in parts.items():
-            if not is_change:
-                part.add_(_as_tensor(base[name]))
-        return {name: _to_type(parts[name], base[name]) for name in base}
-
-    def fail(self, run: str) -> None:
-        """Book a task whose trainer failed: that it failed may tell of the data."""
-        self._book_release(SiteBooks(self.home), load_policy(self.home / POLICY_FILE), run)
+            _add_arrays(change, base, sign=-1)
+        return self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
 
     def _check_room(self, base: Arrays) -> None:
         """Raise where the noise could pass the largest number of an array's type. The model that
@@ -163,17 +163,12 @@ class Gate:
                 )
 
     def _book_release(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
-        mechanism = self.rule.fact(self.field, 1, 1, protects=True)
-        with books.take_ledger():  # two processes of one run are two updates
-            number = len(books.released(run)) + 1
-            if reasons := self._list_reasons(policy, run, number):
-                raise JobRefused("; ".join(reasons))
-            books.check(policy, {mechanism: 1})
-            release = Release(mechanism, _ONE, round=number, step=1)
-            books.book(run, 1, [Booked(self.method, self.field, number, 1, [release])])
+        """Check the floor and the budgets, and book. No other process books in between."""
+        with books.take_turn("ledger"):
+            self._book_in_turn(books, policy, run)
 
-    def _list_reasons(self, policy: SitePolicy, run: str, number: int) -> list[str]:
-        """Return why the floor refuses the update of this number, if it does."""
+    def _book_in_turn(self, books: SiteBooks, policy: SitePolicy, run: str) -> None:
+        number = len(books.released(run)) + 1
         reasons = policy.about(self.field, self.rule, masked=False)
         if policy.methods != "any" and self.method not in policy.methods:
             reasons.append(
@@ -183,7 +178,12 @@ class Gate:
             reasons.append(f"epsilon is per client; allowed here: {', '.join(policy.units)}")
         if number > policy.max_rounds:
             reasons.append(f"update {number} of {run}; allowed here: {policy.max_rounds}")
-        return reasons
+        if reasons:
+            raise JobRefused("; ".join(reasons))
+        mechanism = self.rule.fact(self.field, 1, 1, protects=True)
+        release = Release(mechanism, _ONE, round=number, step=1)
+        books.check(policy, {mechanism: 1})
+        books.book(run, 1, [Booked(self.method, self.field, number, 1, [release])])
 
 
 def update_field(method: str) -> str:
@@ -271,19 +271,26 @@ def _is_floating(value: object) -> bool:
     return type(value) is np.ndarray and value.dtype in (np.float16, np.float32, np.float64)
 
 
-def _join_arrays(arrays: Arrays) -> Tensor:
-    """Return everything in one new row of float64, in the order of the names."""
-    row = torch.empty(sum(math.prod(value.shape) for value in arrays.values()), dtype=torch.float64)
-    for name, part in _parts_of(row, arrays).items():
-        part.copy_(_as_tensor(arrays[name]))
-    return row
+def _make_row(like: Arrays) -> Tensor:
+    """Return a row of zeros for all numbers of these arrays."""
+    size = sum(math.prod(value.shape) for value in like.values())
+    return torch.zeros(size, dtype=torch.float64)
 
 
-def _parts_of(row: Tensor, like: Arrays) -> dict[str, Tensor]:
-    """Return the parts of a joined row by name, in the shapes of `like`. They share its memory."""
-    sizes = [math.prod(like[name].shape) for name in sorted(like)]
-    parts = zip(sorted(like), torch.split(row, sizes), strict=True)
-    return {name: part.view(tuple(like[name].shape)) for name, part in parts}
+def _cut_row(row: Tensor, like: Arrays) -> list[tuple[str, Tensor]]:
+    """Return the row's parts by name, in the order of the names. They share its memory."""
+    names, parts, start = sorted(like), [], 0
+    for name in names:
+        end = start + math.prod(like[name].shape)
+        parts.append((name, row[start:end].view(tuple(like[name].shape))))
+        start = end
+    return parts
+
+
+def _add_arrays(row: Tensor, arrays: Arrays, sign: int = 1) -> None:
+    """Add arrays to a row, or take them off, in place."""
+    for name, part in _cut_row(row, arrays):
+        part.add_(_as_tensor(arrays[name]), alpha=sign)
 
 
 def _as_tensor(value: Array) -> Tensor:

@@ -17,6 +17,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
+from securefg.foundation.collection import skip_last_collection
 from securefg.foundation.errors import SecurefgError
 from securefg.runs.assembly import Setup
 from securefg.runs.observing import RoundReport
@@ -112,6 +113,7 @@ def describe_failure(point: Point, error: Exception) -> Failure:
 
 
 if __name__ == "__main__":
+    skip_last_collection()
     # Ctrl-C reaches the whole process group; the parent alone decides when workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, ConnectionError):  # The parent is gone.

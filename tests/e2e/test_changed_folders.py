@@ -52,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     run = runner.start(settings).folder
     audit(run.path, PROMISES)
     sign_page(run, build_report(run))
-    assert not [check for check in verify_run(run) if check.wrong]
+    assert not [check for check in verify_run(run) if not check.is_met]
     return run
 
 
@@ -72,7 +72,7 @@ def read(run: RunFolder) -> Results | None:
 
 def wrong(run: RunFolder) -> bool:
     try:
-        return any(check.wrong for check in verify_run(run))
+        return any(not check.is_met for check in verify_run(run))
     except SecurefgError:
         return True
 
@@ -209,7 +209,7 @@ def test_page_and_verify_say_that_an_audit_is_missing(run: RunFolder) -> None:
     page = build_report(run)
     sign_page(run, page)
     assert gone not in page.read_text()
-    assert not [check for check in verify_run(run) if check.wrong]
+    assert not [check for check in verify_run(run) if not check.is_met]
 
 
 def test_a_history_that_was_cut_back_is_not_signed(run: RunFolder) -> None:

@@ -9,8 +9,19 @@ from collections.abc import Callable
 from functools import cached_property
 
 from securefg.data.tabular.encoding import Texts, as_numbers
+from securefg.data.tabular.faults import Fix
 from securefg.data.tabular.schema import Holders, count_filled, count_records
 from securefg.settings.tables import TableSettings
+
+MOST = 0.9
+"""From this share of its values on, a column counts as what they look like."""
+NEAR_UNIQUE = 0.5
+SOME = 0.02
+FEW = 20
+"""Fewer values than these are near-unique by chance."""
+
+Found = tuple[str, str] | tuple[str, str, Fix] | None
+"""What a rule met, the advice, and the change of tables.yaml unless the column is left out."""
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}

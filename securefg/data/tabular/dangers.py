@@ -13,32 +13,28 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from securefg.data.tabular import dates
-from securefg.data.tabular.column_look import Look
+from securefg.data.tabular.column_look import FEW, MOST, NEAR_UNIQUE, SOME, Found, Look
 from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, Texts, as_number, as_numbers
 from securefg.data.tabular.faults import Fix
+from securefg.data.tabular.persons import (
+    ADDRESS,
+    find_codes,
+    find_contacts,
+    find_identifiers,
+    find_names,
+    find_places,
+)
 from securefg.data.tabular.schema import LARGEST, NUMBERS_PER_RECORD, Holders
 from securefg.data.tabular.text_table import FORMULA
 from securefg.foundation.quoting import shown
 from securefg.settings.tables import TableSettings
 
-MOST = 0.9
-"""From this share of its values on, a column counts as what they look like."""
-NEAR_UNIQUE = 0.5
-FEW = 20
-"""Fewer values than these are near-unique by chance."""
-SOME = 0.02
 MOST_WORDS = 5
 """So many different words beside numbers or dates may be words for a gap."""
 
 _POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.A)
 _COMMAS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", re.A)
 _NEGATIVE = re.compile(r"\([\d.,]+\)|[\d.,]+-|\u2212[\d.,]+", re.A)
-_PHONE = re.compile(r"(\+|00?)[1-9][\d ()/.-]{5,}|\(?\d{2,5}\)?[ /.-]\d[\d /.-]{4,}", re.A)
-_DIALLED = re.compile(r"\+|00?[1-9]")
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_MACHINE = re.compile(r"\d{1,3}(\.\d{1,3}){3}|([0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.I | re.A)
-_IBAN = re.compile(r"[A-Z]{2}\d{2}( ?[A-Z0-9]){11,30}", re.A)
-_CODE = re.compile(r"0\d+", re.A)
 _DIGITS = re.compile(r"[+-]?\d+", re.A)
 LONGEST = 100
 """Longer texts are sentences, and no categories."""
@@ -46,12 +42,30 @@ _UNIT_NUMBER = re.compile(
     r"([€$£¥]\s?|[a-z]{1,4}\.?\s)?[+-]?\d[\d.,'\u2019\s]*([kKmM]|\s?[€$£¥%‰]|\s[a-z]{1,4}\.?)?",
     re.I,
 )
-_TELLING = re.compile(
-    "(sur|last|first|fore|full|birth|maiden|vor|nach|familien)?names?|nom|prenom|nombre|apellido"
-    "|(tele)?phone|tel|telefon|mobile|handy|fax|e?mail|iban|ssn|passport|address|adresse|anschrift"
-    "|street|strasse|straße|(konto)?inhaber|holder|owner|contact|spouse|beneficiary"
+TRUE = {
+    "yes",
+    "y",
+    "true",
+    "t",
+    "1",
+    "1.0",
+    "ja",
+    "j",
+    "oui",
+    "o",
+    "si",
+    "s\u00ed",
+    "x",
+    "on",
+    "wahr",
+}
+FALSE = {"no", "n", "false", "f", "0", "0.0", "nein", "non", "off", "falsch"}
+MIXED = 0.1
+_FILLER = re.compile(r"[+-]?9{3,}(\.[09]+)?|[+-]9{2,}(\.[09]+)?", re.A)
+_MONTHS_AND_WEEKS = (
+    (dates.MONTH_DIGITS, "%Y%m", "months without separators"),
+    (dates.WEEK_DIGITS, "%G%V", "weeks without separators"),
 )
-_CODED = re.compile("ids?|codes?|kennung|plz|zip|zipcode|postal|postcode|mcc|blz|bic")
 _UNIX = (946_684_800, 2_208_988_800)
 """2000 and 2040 in seconds since 1970."""
 
@@ -93,7 +107,7 @@ def _judge_column(look: Look, danger_parts: Found) -> Danger:
 def header_dangers(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
     """The first line is a record rather than names, if it has numbers, dates, or values."""
     for name, values in columns.items():
-        is_value = dates.DATE.fullmatch(name) or _ADDRESS.fullmatch(name) or as_numbers([name])
+        is_value = dates.DATE.fullmatch(name) or ADDRESS.fullmatch(name) or as_numbers([name])
         if is_value is not None or name in values or FORMULA.fullmatch(name):
             yield Danger(name, "no name of a column", "a first line with the columns' names", None)
 
@@ -112,12 +126,8 @@ def twin_names(columns: dict[str, list[str | None]]) -> Iterator[Danger]:
 def name_danger(name: str, values: Texts, settings: TableSettings) -> Danger | None:
     """Return what is dangerous about a column whose values would be shared as names."""
     look = Look(name, values, settings, ())
-    found = _find_names(look)
+    found = find_names(look)
     return None if found is None else _judge_column(look, found)
-
-
-Found = tuple[str, str] | tuple[str, str, Fix] | None
-"""What a rule met, the advice, and the change of tables.yaml unless the column is left out."""
 
 
 def _find_formulas(look: Look) -> Found:
@@ -153,7 +163,11 @@ def _too_large(look: Look) -> Found:
     if not look.is_number or look.is_declared:
         return None
     largest = max(look.counts, key=lambda v: abs(as_number(v)))
-    return (f"numbers as large as {largest}", look.range) if abs(float(largest)) > LARGEST else None
+    return (
+        (f"numbers as large as {largest}", look.range)
+        if abs(as_number(largest)) > LARGEST
+        else None
+    )
 
 
 def _find_thousands(look: Look) -> Found:
@@ -218,7 +232,7 @@ def _find_dates(look: Look) -> Found:
         forms = dates.fitting_formats(look.counts)
         rule_text = f"{dates.date_rule(look.key, forms[0])}, " if forms else ""
         advice = f"{rule_text}{_values_advice(look)}, or {look.ignore}"
-        return "months or quarters", advice, _date_fix(look, look.counts)
+        return "months, quarters or weeks", advice, _date_fix(look, look.counts)
     return _dates_as_numbers(look)
 
 
@@ -239,6 +253,10 @@ def _dates_as_numbers(look: Look) -> Found:
         rule = Fix({"date": {look.name: dates.rule_settings("%Y%m%d")}})
         advice = f"{dates.date_rule(look.key, '%Y%m%d')}, or `range`"
         return "dates without separators", advice, rule
+    for pattern, form, what in _MONTHS_AND_WEEKS:
+        if look.share(pattern.fullmatch) >= MOST and len(look.counts) > 2 and look.is_number:
+            rule = Fix({"date": {look.name: dates.rule_settings(form)}})
+            return what, f"{dates.date_rule(look.key, form)}, or {look.range}", rule
     if look.share(dates.TIME.fullmatch) >= MOST:
         return "times of day", f"{look.ignore}, or hours as a number with `bins`"
     if not look.is_number or len(look.values) < FEW:
@@ -254,88 +272,24 @@ def _dates_as_numbers(look: Look) -> Found:
     return None
 
 
-def _find_contacts(look: Look) -> Found:
-    for pattern, problem_text in (
-        (_ADDRESS, "e-mail addresses"),
-        (_IBAN, "account numbers (IBAN)"),
-        (_MACHINE, "addresses of machines"),
-    ):
-        if look.share(pattern.fullmatch) >= NEAR_UNIQUE:
-            return problem_text, look.ignore
-    spread = len(look.counts) > 0.2 * len(look.values) or look.share(_DIALLED.match) >= MOST
-    if look.share(_looks_like_phone) >= NEAR_UNIQUE and len(look.counts) > 2 and spread:
-        return "phone numbers", f"{look.ignore}; `range` if they are numbers"
-    return None
-
-
-def _looks_like_phone(value: str) -> bool:
-    digits = sum(character.isdigit() for character in value)
-    return 7 <= digits <= 15 and _PHONE.fullmatch(value) is not None and value.count(".") != 1
-
-
-def _find_names(look: Look) -> Found:
-    if look.is_declared:
-        return None
-    advice = f"{look.ignore}; {look.category} if it names no person"
-    telling = any(_TELLING.fullmatch(word) for word in look.words)
-    long = look.share(lambda v: len(v) >= 7) >= NEAR_UNIQUE
-    if telling and len(look.counts) > 2 and (long or not look.is_number):
-        return "a column that is called as persons' names, phones or addresses are", advice
-    if look.share(_looks_like_name) >= 0.8 and look.unique > 0.1 and len(look.values) >= FEW:
-        return "what looks like names of persons", advice
-    return None
-
-
-def _looks_like_name(value: str) -> bool:
-    """Two to four words that begin with a capital letter, "Surname, Name" included."""
-    words = value.replace(",", " ").replace("-", " ").split()
-    whole = all(word.rstrip(".").replace("'", "").isalpha() for word in words)
-    return 2 <= len(words) <= 4 and whole and all(word[0].isupper() for word in words)
-
-
-def _find_codes(look: Look) -> Found:
+def _find_fillers(look: Look) -> Found:
+    """Numbers such as 999 or -9999 that stand for a missing one, far from all others."""
     if not look.is_number or look.is_declared:
         return None
-    if look.share(_CODE.fullmatch) > SOME:
-        code = "digits with a leading zero: a code, no number"
-        return code, f"{look.category} or {look.ignore}", Fix({"categorical": [look.name]})
-    if look.words and any(map(_CODED.fullmatch, (look.words[0], look.words[-1]))):
-        return (
-            "numbers in a column that is called as codes are",
-            f"{look.category} or {look.ignore}",
-            Fix({"categorical": [look.name]}),
-        )
-    return None
-
-
-def _find_identifiers(look: Look) -> Found:
-    """Whole numbers that name records, also as 4711.0 or 4.711e8, as exports of gaps write them."""
-    if len(look.counts) < FEW or look.is_category or look.share(_is_whole) != 1:
+    rest = [as_number(value) for value in look.counts if not _FILLER.fullmatch(value)]
+    least = max(2, 0.01 * len(look.values))
+    span = max(rest) - min(rest) if rest else 0
+    far = [
+        value
+        for value, count in look.counts.items()
+        if rest and count >= least and _FILLER.fullmatch(value)
+        if not min(rest) - span <= as_number(value) <= max(rest) + span
+    ]
+    if not far:
         return None
-    lengths = {len(str(abs(int(as_number(value))))) for value in look.counts}
-    is_counted = any(map(_is_counted, look.parts))
-    is_coded = len(lengths) <= 2 and min(lengths) >= 7 and look.unique >= 0.1
-    is_coded |= len(lengths) == 1 and min(lengths) >= 6 and look.unique >= 0.98
-    if is_counted or is_coded or min(lengths) >= 9:
-        found = "long whole numbers: perhaps identifiers or phone numbers"
-        if look.unique >= NEAR_UNIQUE or is_counted:
-            found = "whole numbers, nearly every one once: perhaps identifiers"
-        return found, f"{look.ignore}; {look.range} if it is a number"
-    return None
-
-
-def _is_whole(value: str) -> bool:
-    return as_number(value).is_integer()
-
-
-def _is_counted(values: list[str]) -> bool:
-    """Return whether an organisation numbers its records.
-
-    Random numbers from three times as many would often come twice.
-    """
-    numbers = {int(as_number(value)) for value in values}
-    is_unique = len(numbers) >= MOST * len(values)
-    return len(values) >= FEW and is_unique and max(numbers) - min(numbers) < 3 * len(numbers)
+    advice = f"{_missing_advice(look, set(far))} for a gap, or {look.range}"
+    what = f"{', '.join(sorted(far))}, far from all other numbers: a word for a gap?"
+    return what, advice, Fix({"missing": sorted(far)})
 
 
 def gap_words(look: Look) -> set[str]:
@@ -370,7 +324,9 @@ def _find_mixed(look: Look) -> Found:
         odd = next(value for value in look.counts if _NEGATIVE.fullmatch(value))
         return f"negative numbers such as {shown(odd)}", "them with a minus sign before the digits"
     rare = min(look.records[value] for value in look.counts) if look.counts else 0
-    if share >= NEAR_UNIQUE and (len(look.counts) > 2 or rare < look.settings.min_records):
+    numbers = sum(as_numbers([value]) is not None for value in look.counts)
+    is_mixed = share >= NEAR_UNIQUE and (len(look.counts) > 2 or rare < look.settings.min_records)
+    if is_mixed or (numbers >= FEW and share >= MIXED):
         words = [value for value in look.counts if as_numbers([value]) is None]
         what = f"{int(100 * share)} % numbers, and {shown(words[0])}"
         if any(map(_has_digits, words)) or len(words) > MOST_WORDS:
@@ -395,6 +351,18 @@ def _near_unique(look: Look) -> Found:
         problem_text = f"{len(look.counts)} values, most of them in fewer than {least} records each"
         return problem_text, f"coarser values, {_values_advice(look)} or {look.ignore}"
     return None
+
+
+def _find_truths(look: Look) -> Found:
+    """Yes and no in more than one spelling each would be as many features."""
+    words = {value.casefold() for value in look.counts}
+    if look.is_declared or not words <= TRUE | FALSE:
+        return None
+    if max(len(words & TRUE), len(words & FALSE)) < 2:
+        return None
+    several = " and ".join(shown(word, 30) for word in sorted(words))
+    advice = f"one word for yes and one for no, or {look.category}"
+    return f"{several}: yes and no?", advice, Fix({"categorical": [look.name]})
 
 
 def _find_spellings(look: Look) -> Found:
@@ -438,12 +406,15 @@ _RULES: tuple[Callable[[Look], Found], ...] = (
     _find_dates,
     _find_thousands,
     _decimal_commas,
-    _find_contacts,
-    _find_names,
-    _find_codes,
-    _find_identifiers,
+    find_places,
+    find_contacts,
+    find_names,
+    find_codes,
+    find_identifiers,
+    _find_fillers,
     _find_mixed,
     _near_unique,
+    _find_truths,
     _find_spellings,
     _too_few,
 )

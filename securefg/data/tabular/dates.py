@@ -15,14 +15,17 @@ LOOKED_AT = 2000
 _MONTH = r"(jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zä]*\.?"
 DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\S+.*)?|\d{1,2}([./-])\d{1,2}\3(\d{4}|\d{2})([T ]\S+.*)?"
-    rf"|\d{{1,2}}\.?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}}",
+    rf"|(\d{{1,2}}\.?[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})([T ]\d\S+.*)?"
+    r"|(19|20)\d{2}-?W[0-5]\d-?[1-7]|(19|20)\d{2}-[0-3]\d{2}",
     re.I | re.A,
 )
 MONTH_OR_QUARTER = re.compile(
-    rf"(19|20)\d{{2}}[-/. ]?(0[1-9]|1[0-2]|Q[1-4])|(0[1-9]|1[0-2])[-/.](19|20)\d{{2}}"
+    rf"(19|20)\d{{2}}[-/. ]?(0[1-9]|1[0-2]|Q[1-4]|W[0-5]\d)|(0[1-9]|1[0-2])[-/.](19|20)\d{{2}}"
     rf"|(Q[1-4]|{_MONTH})[-/. ](19|20)\d{{2}}|(19|20)\d{{2}}[-/. ]{_MONTH}",
     re.I | re.A,
 )
+MONTH_DIGITS = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])", re.A)
+WEEK_DIGITS = re.compile(r"(19|20)\d{2}(0[1-9]|[1-4]\d|5[0-3])", re.A)
 COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", re.A)
 TIME = re.compile(r"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?", re.A)
 DATED = re.compile(
@@ -41,14 +44,14 @@ DAYS: tuple[str, ...] = (
     "%m-%d-%Y",
 )
 DAYS += ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%B %d, %Y")
-DAYS += ("%b %d, %Y", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y")
+DAYS += ("%b %d, %Y", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%Y-%j", "%B %Y", "%b %Y")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %H:%M:%S.%f")
 FORMATS = tuple(day + clock for day in DAYS for clock in CLOCKS)
 REFERENCE = "2025-01-01"
 """The public day in advice; an operator may choose another one."""
 EXCEL_START = date(1899, 12, 30)
-SERIAL_DAYS = (18_264, 54_788)
-"""1950 and 2050 in a spreadsheet's days since 1899-12-30."""
+SERIAL_DAYS = (3_654, 54_788)
+"""1910 and 2050 in a spreadsheet's days since 1899-12-30."""
 
 
 def as_date(value: str, form: str | None) -> date:
@@ -65,6 +68,8 @@ def as_date(value: str, form: str | None) -> date:
             return EXCEL_START + timedelta(days=int(float(value)))
     except (OverflowError, OSError) as error:
         raise ValueError(value) from error
+    if form is not None and "%V" in form and "%u" not in form:
+        value, form = f"{value} 1", f"{form} %u"  # a week is its Monday
     if form is not None:
         return datetime.strptime(value, form).date()
     return datetime.fromisoformat(value).date()

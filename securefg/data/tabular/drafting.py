@@ -57,7 +57,10 @@ def check_tables(folder: Path, settings: TableSettings, agreed: Schema | None = 
             broken = str(error)
         lines |= dict.fromkeys([*group_faults(faults), *([broken] if broken else [])])
         left = sum(fault.fix is None for fault in faults) + bool(broken)
-        changed = apply_fixes(draft, [fault.fix for fault in faults if fault.fix is not None])
+        fixes = [fault.fix for fault in faults if fault.fix is not None]
+        changed = apply_fixes(draft, [fix for fix in fixes if "shared" not in fix.settings])
+        if changed == draft:  # rows differ in columns that stay, and in no gap
+            changed = apply_fixes(draft, fixes)
         if changed == draft:
             break
         draft = changed

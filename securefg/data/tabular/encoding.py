@@ -21,10 +21,17 @@ FARTHEST = 10.0
 """Numbers are cut to so many scales: a single record would outweigh all others."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAYS_PER_YEAR = 365.25
-COMMA_NUMBER = re.compile(r"[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?(e[+-]?\d+)?", re.I | re.A)
+_THOUSANDS = "['\u2019 \u00a0\u2009\u202f]"
+"""Marks between thousands that are never decimal marks: apostrophes and blanks."""
+_GROUPED = re.compile(rf"[+-]?[1-9]\d{{0,2}}({_THOUSANDS})\d{{3}}(\1\d{{3}})*(\.\d+)?", re.A)
+COMMA_NUMBER = re.compile(
+    rf"[+-]?([1-9]\d{{0,2}}((\.|{_THOUSANDS})\d{{3}})+|\d+)(,\d+)?(e[+-]?\d+)?", re.I | re.A
+)
 GAPS = {"n/a", "na", "n.a.", "n.a", "#n/a", "#na", "nan", "nat", "<na>", "null", "(null)", "none"}
 GAPS |= {"nil", "-", "--", "---", "\u2013", "\u2014", ".", "..", "?", "??", "missing", "unknown"}
 GAPS |= {"unbekannt", "k.a.", "k.a", "k. a.", "k/a", "tbd", "empty", "leer", "not available"}
+GAPS |= {"-nan", "+nan", "1.#qnan", "-1.#ind", "inf", "-inf", "+inf", "infinity", "-infinity"}
+GAPS |= {"#div/0!", "#value!", "#ref!", "#num!", "#null!", "#name?", "#wert!", "(blank)", "(leer)"}
 GAPS |= {"not applicable", "not specified", "keine angabe", "keine angaben", "n.v."}
 GAPS |= {
     "nicht bekannt",
@@ -86,9 +93,14 @@ def as_numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def as_number(value: str) -> float:
-    """Return the number that a text is; 1_000 is Python's and no number in a table."""
+    """Return the number that a text is, also with blanks or apostrophes between thousands.
+
+    1_000 is Python's and no number in a table.
+    """
     if "_" in value:
         raise ValueError(value)
+    if (grouped := _GROUPED.fullmatch(value)) is not None:
+        value = value.replace(grouped[1], "")
     return float(value)
 
 

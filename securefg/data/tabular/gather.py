@@ -8,7 +8,7 @@ from pathlib import Path
 
 from securefg.data.tabular.column_look import yaml_name
 from securefg.data.tabular.dates import as_date, fitting_formats
-from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, as_numbers, with_points
+from securefg.data.tabular.encoding import COMMA_NUMBER, GAPS, as_number, as_numbers, with_points
 from securefg.data.tabular.faults import Fault, Fix, Unreadable
 from securefg.data.tabular.identities import Ends, check_ids, odd_ids, plain_id
 from securefg.data.tabular.naming import meant_columns, missing_files, unknown_names
@@ -81,7 +81,7 @@ def list_organisations(folder: Path, settings: TableSettings) -> list[tuple[str,
     if named and unnamed:
         raise DataError(
             f"{unnamed[0]}: found tables, and none called {settings.nodes}; wanted one in every "
-            "organisation's folder"
+            "organisation's folder, and no tables in folders of no organisation"
         )
     if named and any(folder.glob(f"{settings.nodes}.*")):
         raise DataError(
@@ -144,7 +144,23 @@ def _read_all(
                 faults += error.faults
     if faults:
         raise Unreadable(faults)
-    return tables[: len(folders)], tables[len(folders) :]
+    nodes, edges = tables[: len(folders)], tables[len(folders) :]
+    for group in (nodes, edges):
+        _name_alike(group)
+    return nodes, edges
+
+
+def _name_alike(tables: list[TextTable]) -> None:
+    """Give columns the names of the first organisation if they differ by case or blanks alone."""
+    names = {_plain_name(name): name for name in tables[0].columns}
+    for table in tables[1:]:
+        meant = {name: names.get(_plain_name(name), name) for name in table.columns}
+        if len(set(meant.values())) == len(meant):
+            table.columns = {meant[name]: values for name, values in table.columns.items()}
+
+
+def _plain_name(name: str) -> str:
+    return "".join(name.casefold().split())
 
 
 def _id_column(table: TextTable, settings: TableSettings) -> str:
@@ -278,7 +294,7 @@ def _average_shared(gathered: Gathered, settings: TableSettings) -> None:
         for node, places in several.items():
             values = [value for row in places if (value := cells[row]) is not None]
             if len(set(values)) > 1:
-                column[node] = repr(sum(map(float, values)) / len(values))
+                column[node] = repr(sum(map(as_number, values)) / len(values))
 
 
 def _take_edges(

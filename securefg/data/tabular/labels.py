@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,10 @@ GIVEN_AWAY = 0.99
 """From this ROC AUC on, a single feature tells the label."""
 LEAST_OF_EACH = 10
 MOST_LISTED = 10
+
+UNDECIDED = {"pending", "under review", "in review", "in progress", "undecided", "to be decided"}
+UNDECIDED |= {"tbc", "open case", "offen", "in pr\u00fcfung"}
+"""Labels that nobody has given yet, in lower case."""
 
 Complaint = tuple[str, str, Fix | None]
 """What was found, what was wanted, and the change of tables.yaml that helps."""
@@ -47,6 +52,25 @@ def class_complaints(
         wanted = f"{least} records at one organisation, or public names in tables.yaml"
         yield first + more, f"{wanted}: `classes: {_listed(counts)}`", None
     yield from _odd_names(counts, settings)
+    yield from _foreign_names(labels, holders)
+
+
+def _foreign_names(labels: list[str | None], holders: Holders) -> Iterator[Complaint]:
+    """Yield two organisations that have no class in common, such as yes and no beside 1 and 0."""
+    names: dict[str, set[str]] = {}
+    for label, holding in zip(labels, holders, strict=True):
+        for holder in holding if label is not None else ():
+            names.setdefault(holder, set()).add(str(label))
+    several = {holder: classes for holder, classes in names.items() if len(classes) > 1}
+    for (here, first), (there, second) in itertools.combinations(several.items(), 2):
+        if not first & second:
+            listed = (
+                f"{' and '.join(map(shown, sorted(classes)[:2]))} at {holder}"
+                for holder, classes in ((here, first), (there, second))
+            )
+            wanted = "the same names of classes at all organisations"
+            yield f"classes {', but '.join(listed)}", wanted, None
+            return
 
 
 def _odd_names(counts: Counter[str], settings: TableSettings) -> Iterator[Complaint]:
@@ -61,11 +85,11 @@ def _odd_names(counts: Counter[str], settings: TableSettings) -> Iterator[Compla
         pair = " and ".join(shown(name, 30) for name in twins[:2])
         yield f"classes {pair}", f"one spelling; {declare}", None
         return
-    gap = next((name for name in counts if name.casefold() in GAPS or name == "-1"), None)
-    if gap is not None and len(counts) > 2:
-        words = json.dumps([*settings.missing, gap], ensure_ascii=False)
+    gaps = [name for name in counts if name.casefold() in GAPS | UNDECIDED or name == "-1"]
+    if gaps and len(counts) > 2:
+        words = json.dumps([*settings.missing, *gaps], ensure_ascii=False)
         advice = f"`missing: {words}` for no label; {declare}"
-        yield f"a class {shown(gap)}", advice, Fix({"missing": [gap]})
+        yield f"a class {' and '.join(map(shown, gaps))}", advice, Fix({"missing": gaps})
     numbers = as_numbers(list(counts))
     if numbers is not None and bool((numbers % 1).any()):
         yield f"classes such as {min(counts, key=len)}: a score?", f"classes; {declare}", None

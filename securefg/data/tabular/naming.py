@@ -28,6 +28,7 @@ LABELS: tuple[str, ...] = (
 LABELS += ("betrug", "betrugsfall", "verdacht", "suspicious", "sar", "is_sar", "laundering")
 LABELS += ("is_laundering", "diagnosis", "diagnose", "outcome", "klasse")
 """Names that columns of labels often have, in lower case."""
+PACKED = (".xlsx", ".xls", ".ods", ".gz", ".zip", ".xz", ".bz2", ".json", ".sqlite", ".db")
 MOST_CLASSES = 10
 LOOKED_AT = 2000
 
@@ -44,7 +45,10 @@ def missing_files(folders: Sequence[Path], settings: TableSettings) -> list[Faul
     found_text += f", and no {' and no '.join(sorted(wanted - there))} (.csv, .tsv, .txt, .parquet)"
     meant = _guess_files(folders[0], sorted(set.intersection(*stems)), settings)
     if meant is None:
-        wanted_text = "these names in every organisation's folder, or in tables.yaml the names "
+        packed = [path.name for path in folder.iterdir() if path.suffix in PACKED]
+        found_text += f", but {shown(', '.join(sorted(packed)), 60)}" if packed else ""
+        wanted_text = "text tables (.csv) of " if packed else ""
+        wanted_text += "these names in every organisation's folder, or in tables.yaml the names "
         wanted_text += "that all folders have: `nodes: accounts`, `edges: transfers`"
         return [Fault(folder, 0, found_text, wanted_text)]
     advice = f"in tables.yaml `nodes: {meant[0]}` and `edges: {meant[1]}`"

@@ -33,6 +33,9 @@ LARGEST = 1e30
 """Numbers beyond it overflow in sums of squares."""
 NUMBERS_PER_RECORD = 3
 """A mean needs so many times `min_records` numbers, since the tails on both sides are cut."""
+FEW_DECIDE = 1.5
+"""From this ratio of the scale to the one without twice as many records in the tails on, few
+records decide the scale."""
 RARE_ABOVE = 0.8
 """From this share of one of two classes on, the other is the rare one."""
 
@@ -140,14 +143,13 @@ def _learn_column(
     values = [value for value in cell_texts if value is not None]
     numbers = None if name in settings.categorical else as_numbers(values)
     if numbers is not None:
-        mean, scale = 0.0, 1.0
-        most = max(count_filled(cell_texts, holders).values(), default=0)
-        if most >= NUMBERS_PER_RECORD * least:
-            mean, scale = _learn_scale(numbers, cell_texts, holders, least)
+        parts = _numbers_by_holder(numbers, cell_texts, holders)
+        enough = [part for part in parts if len(part) >= NUMBERS_PER_RECORD * least]
+        mean, scale = _learn_scale(enough, least) if enough else (0.0, 1.0)
         return Column(name=name, kind="number", missing=missing, mean=mean, scale=scale)
     counts = count_records(cell_texts, holders)
-    enough = sorted((-count, value) for value, count in counts.items() if count >= least)
-    kept = tuple(sorted(value for _, value in enough[: settings.max_categories]))
+    frequent = sorted((-count, value) for value, count in counts.items() if count >= least)
+    kept = tuple(sorted(value for _, value in frequent[: settings.max_categories]))
     return Column(name=name, kind="category", missing=missing, values=kept, other=True)
 
 
@@ -168,16 +170,30 @@ def _declared_column(name: str, missing: bool, settings: TableSettings) -> Colum
     return None
 
 
-def _learn_scale(
-    numbers: NDArray[np.float64], cell_texts: Texts, holders: Holders, least: int
-) -> tuple[float, float]:
-    """Return mean and scale. A mean that is one value has to be frequent, as categories have."""
-    tamed = _without_tails(numbers, least)
-    if tamed.min() == tamed.max():
-        same = (None if v is None else str(float(v) == tamed[0]) for v in cell_texts)
-        if count_records(list(same), holders)["True"] < least:
-            return 0.0, 1.0
-    return _round_scale(float(tamed.mean()), float(tamed.std()))
+def _numbers_by_holder(
+    numbers: NDArray[np.float64], cell_texts: Texts, holders: Holders
+) -> list[NDArray[np.float64]]:
+    """Return the numbers of each organisation, in the order of their names."""
+    if not any(holders):
+        return [numbers]
+    pairs = zip(cell_texts, holders, strict=True)
+    held = [set(names) for value, names in pairs if value is not None]
+    everybody = sorted({name for names in held for name in names})
+    return [numbers[[name in names for names in held]] for name in everybody]
+
+
+def _learn_scale(parts: Sequence[NDArray[np.float64]], least: int) -> tuple[float, float]:
+    """Return mean and scale over organisations that each have enough numbers.
+
+    Another organisation knows its own numbers, so the few of a small one would show in a common
+    mean.
+    """
+    tamed = np.concatenate([_without_tails(part, least) for part in parts])
+    further = np.concatenate([_without_tails(part, 2 * least) for part in parts])
+    mean, scale = float(tamed.mean()), float(tamed.std())
+    if scale > FEW_DECIDE * float(further.std()):
+        return _round_coarsely(mean, scale)
+    return _round_scale(mean, scale)
 
 
 def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float64]:
@@ -185,9 +201,20 @@ def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float
 
     One very rich person would show in the mean and the scale of a column otherwise.
     """
-    ordered = np.sort(numbers)
-    low, high = ordered[least - 1], ordered[-least]
+    ordered, rank = np.sort(numbers), min(least, (len(numbers) + 1) // 2)
+    low, high = ordered[rank - 1], ordered[-rank]
     return np.clip(numbers, max(low, -LARGEST), min(high, LARGEST))
+
+
+def _round_coarsely(mean: float, scale: float) -> tuple[float, float]:
+    """Round the scale to 1, 2 or 5 times a power of ten, and the mean to half of it.
+
+    The value to which a tail is cut is that of a single record. Where the others hardly differ, the
+    scale is this value times a known factor, and two digits would tell it.
+    """
+    power = 10.0 ** math.floor(math.log10(scale))
+    coarse = min((f * power for f in (1, 2, 5, 10)), key=lambda c: abs(math.log(c / scale)))
+    return _round_to(mean, coarse / 2), float(f"{coarse:.1g}")
 
 
 def _round_scale(mean: float, scale: float) -> tuple[float, float]:
@@ -195,8 +222,11 @@ def _round_scale(mean: float, scale: float) -> tuple[float, float]:
     if scale < 1e-12 * max(1.0, abs(mean)):
         return float(f"{mean:.6g}"), 1.0
     scale = float(f"{scale:.2g}")
-    step = 10.0 ** math.floor(math.log10(scale) - 1)
-    return float(f"{round(mean / step) * step:.12g}"), scale
+    return _round_to(mean, 10.0 ** math.floor(math.log10(scale) - 1)), scale
+
+
+def _round_to(number: float, step: float) -> float:
+    return float(f"{round(number / step) * step:.12g}")
 
 
 def schema_text(schema: Schema) -> str:

@@ -25,10 +25,14 @@ FORMULA = re.compile(r"[=@].+|[+-].*[(|!].*", re.S)
 """A text that a spreadsheet runs when it opens the file."""
 _STATED = re.compile(r"sep=(.)\r?\n", re.I)
 _BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_PACKED = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b")
+"""Beginnings of spreadsheets and archives."""
 
 
 @dataclass
@@ -80,6 +84,7 @@ def read_text_table(path: Path, settings: TableSettings) -> TextTable:
     try:
         data = path.read_bytes()
         encoding = _choose_encoding(data, settings)
+        _check_bytes(path, data, encoding)
         text = data.decode(encoding).removeprefix("\ufeff")
     except (OSError, LookupError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
@@ -91,17 +96,28 @@ def read_text_table(path: Path, settings: TableSettings) -> TextTable:
         raise Unreadable(
             [Fault(path, line, f"bytes that are not {encoding} text", wanted, fix)]
         ) from error
-    if text[:LOOKED_AT].count("\0") > len(text[:LOOKED_AT]) / 4:
-        found = "a zero byte in every second place, as UTF-16 has them"
-        name = "utf-16-be" if data.startswith(b"\0") else "utf-16-le"
-        wanted = f"in tables.yaml `encoding: {name}`"
-        raise Unreadable([Fault(path, 1, found, wanted, Fix({"encoding": name}))])
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise DataError(f"{path}, line {line}: found a zero byte; wanted text, so export it anew")
+        raise Unreadable([Fault(path, line, "a zero byte", "text, so export it anew")])
     if "\n" not in text:
         text = text.replace("\r", "\n")
     return _parse_table(path, text, encoding, settings)
+
+
+def _check_bytes(path: Path, data: bytes, encoding: str) -> None:
+    """Raise where bytes are a spreadsheet, an archive, or UTF-16 without a mark."""
+    if data.startswith(_PACKED):
+        wanted = "a table of text (.csv): save it as one, or unpack it"
+        raise Unreadable([Fault(path, 0, "a spreadsheet or an archive", wanted)])
+    head = data[:LOOKED_AT]
+    is_wide = encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    if is_wide or head.count(0) <= len(head) / 4:
+        return
+    width = 32 if head.count(0) > len(head) / 2 else 16
+    name = f"utf-{width}-{'be' if data.startswith(bytes(1)) else 'le'}"
+    found = f"a zero byte in every second place or more, as UTF-{width} has them"
+    wanted = f"in tables.yaml `encoding: {name}`"
+    raise Unreadable([Fault(path, 1, found, wanted, Fix({"encoding": name}))])
 
 
 def _choose_encoding(data: bytes, settings: TableSettings) -> str:
@@ -135,7 +151,7 @@ def _parse_table(path: Path, text: str, encoding: str, settings: TableSettings) 
     separator = settings.separator or (stated and stated[1])
     text = text[stated.end() :] if stated else text
     lines_before = 1 if stated else 0
-    separator = separator or max(SEPARATORS, key=text.partition("\n")[0].count)
+    separator = separator or _choose_separator(text)
     reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     rows = _number_lines(path, reader, lines_before)
     _, header = next(rows, (1, []))
@@ -159,17 +175,38 @@ def _parse_table(path: Path, text: str, encoding: str, settings: TableSettings) 
     return table
 
 
+def _choose_separator(text: str) -> str:
+    """Return the separator that most lines have as often as the first one, and there most often.
+
+    Names such as "turnover, net" may have more commas than the line has separators.
+    """
+    first, *rest = text[: 16 * LOOKED_AT].split("\n")[:100]
+    rest = [line for line in rest[:-1] or rest if line.strip()]
+
+    def fitness(separator: str) -> tuple[float, int]:
+        count = first.count(separator)
+        return sum(line.count(separator) == count > 0 for line in rest) / max(1, len(rest)), count
+
+    fits = {separator: fitness(separator) for separator in SEPARATORS}
+    good = [separator for separator in SEPARATORS if fits[separator][0] > 0.5]
+    return max(good or SEPARATORS, key=lambda separator: fits[separator][1])
+
+
 def _check_header(path: Path, names: list[str], rows: list[list[str]]) -> None:
     """Raise where the first line cannot be the columns' names."""
     filled = ([place for place, value in enumerate(row, 1) if value.strip()] for row in rows)
     widths = Counter(max(places) for places in filled).most_common(1)
     if widths and widths[0][0] > max(1, len(names)) and widths[0][1] > len(rows) / 2:
-        raise DataError(
-            f"{path}, line 1: found {len(names)} fields, and {widths[0][0]} on most lines below; "
-            "wanted the columns' names on the first line"
-        )
-    if len(set(names)) != len(names) or "" in names or not names:
-        raise DataError(f"{path}, line 1: found {shown(names)}; wanted a header of distinct names")
+        fields = f"{len(names)} fields, and {widths[0][0]} on most lines below"
+        wanted = "the columns' names on the first line"
+        raise Unreadable([Fault(path, 1, fields, wanted)])
+    twice = [name for name, count in Counter(names).items() if count > 1 and name]
+    odd = f"{', '.join(map(shown, twice))} more than once" if twice else ""
+    if not odd and (not names or "" in names):
+        odd = f"no name of column {names.index('') + 1}" if names else "nothing"
+    if odd:
+        wanted = "a header of distinct names, so name or remove columns in the file"
+        raise Unreadable([Fault(path, 1, odd, wanted)])
 
 
 def _number_lines(

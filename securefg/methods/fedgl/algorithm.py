@@ -164,17 +164,14 @@ class FedGLServer(Server):
         clients = participants(self._info, self._training, number)
         replies = require_replies(self._cohort.ask(self._globals, Update, clients), number)
         mean, is_change = replies.mean("weights"), self._settings.upload == "update"  # line 11
-        global_values = {"weights": self._globals.weights + mean if is_change else mean}
+        fields = {"weights": self._globals.weights + mean if is_change else mean}
         if self._settings.pseudo_labels:
-            global_values["pseudo_labels"] = self._pseudo_labels(replies)
+            fields["pseudo_labels"] = self._pseudo_labels(replies)
         if self._settings.pseudo_graph and number >= self._settings.warmup:
             pseudo = self._pseudo_graph(replies, number)
-            global_values["graph_counts"], global_values["graph_columns"] = (
-                pseudo.counts,
-                pseudo.columns,
-            )
-            global_values["graph_values"] = pseudo.values
-        self._globals = self._make_globals(global_values)  # line 16
+            fields["graph_counts"], fields["graph_columns"] = pseudo.counts, pseudo.columns
+            fields["graph_values"] = pseudo.values
+        self._globals = self._make_globals(fields)  # line 16
         return self._globals
 
     def _make_globals(self, found: State) -> Globals:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from securefg.data.shard import clients_of, features_of
+from securefg.data.shard import clients_of, features_of, node_ids_of
 from securefg.federation.evaluation import LocalScore, score_clients
 from securefg.federation.roles import Cohort, Host, PublicInfo, Server, Site, State, require_replies
 from securefg.foundation.errors import ConfigError
@@ -141,6 +141,11 @@ class Users(Host):
             raise ConfigError("data.name: found several samples per node; expected one per user")
         self._rows = features / features.norm(dim=1, keepdim=True).clamp_min(1e-12)
         self._clients = clients_of(site.shards)
+        if not np.array_equal(node_ids_of(site.shards).numpy(), self._clients):
+            raise ConfigError(
+                "partition.name: found users that hold other nodes than their own; expected node k "
+                "with client k for pseudo_sums. Set partition.name: one_node"
+            )
         self._shards, self._settings = site.shards, site.method
         classes = site.shards[0].graph.num_classes
         self._pseudo = torch.full((len(features), classes), 1 / classes, dtype=torch.float64)

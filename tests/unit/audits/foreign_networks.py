@@ -33,6 +33,13 @@ class Convolutions(nn.Module):
         return self.out(torch.relu(self.norm(self.conv(x))).flatten(1))  # type: ignore[no-any-return]
 
 
+class Blind(Convolutions):
+    """The same weights in a network that sees nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0 * super().forward(x)
+
+
 class Words(nn.Module):
     """Tokens, embedded and added up."""
 

@@ -49,6 +49,14 @@ def test_outcome_with_a_cell_that_nobody_tried_is_not_enough_measured(mild: dict
     assert "SFG-LABEL-SERVER" in new_lines(found)
 
 
+@pytest.mark.parametrize("unasked", ["", "not_asked"])
+def test_open_finding_that_no_cell_shows_fails_the_gate_for_new_lines(unasked: str) -> None:
+    lost = unmet("later", "LINK-MOON", unasked)
+    found = answer(leak("a", **SILENT), lost)
+    assert found.outcome is Outcome.NOT_ENOUGH_MEASURED
+    assert any("LATER" in code for code in new_lines(found))
+
+
 FLOORS = {
     "violation with cells": (leak(verdict=Verdict.VIOLATION), Outcome.BROKEN_PROMISE),
     "violation, not measured": (
@@ -101,7 +109,7 @@ def test_unsure_cell_counts_as_not_known() -> None:
     assert [line.kind for line in told_lines(given_answer)] == ["unknown"]
     assert new_lines(given_answer) == ["SFG-LINK-SERVER"]
     assert 'errors="1"' in as_junit(given_answer)
-    assert given_answer.unknown == "Not known: 1 cell of the table."
+    assert given_answer.unknown == "Not known: 1 cell of the table and 2 cells without any test."
     assert "1 cell with a ?" in screen(given_answer)
 
 

@@ -151,7 +151,10 @@ def test_data_of_one_site_needs_samples_of_nobody(two_sites: Path, tmp_path: Pat
     ("arrays", "message"),
     [
         ({"samples": np.ones((2, 3))}, "found no arrays `samples` and `labels`"),
-        ({"samples": np.ones((2, 3)), "labels": np.zeros(3)}, "found 2 samples and 3 labels"),
+        (
+            {"samples": np.ones((2, 3)), "labels": np.zeros(3)},
+            r"shape \(2, 3\) and labels of shape \(3,\)",
+        ),
         ({"samples": np.ones((1, 3)), "labels": np.array([10])}, "expected classes from 0 to 9"),
     ],
 )

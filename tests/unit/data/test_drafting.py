@@ -142,3 +142,19 @@ def test_drafted_text_is_read_back_as_the_settings(tmp_path: Path) -> None:
     assert settings_text(drafted) == (tmp_path / "tables.yaml").read_text(encoding="utf-8")
     with pytest.raises(DataError, match="exists; wanted a new file"):
         write_settings(drafted, tmp_path / "tables.yaml")
+
+
+def test_shared_rule_is_not_drafted_for_columns_that_are_left_out(tmp_path: Path) -> None:
+    for bank in ("north", "south"):
+        rows = [
+            f"K{n},+43 660 {1234567 + n}{len(bank) + n % 7},{n % 50},{n % 2}" for n in range(90)
+        ]
+        rows = [row.replace("660", "661") if bank == "south" else row for row in rows]
+        (tmp_path / "banks" / bank).mkdir(parents=True)
+        (tmp_path / "banks" / bank / "nodes.csv").write_text("\n".join(["id,tel,age,label", *rows]))
+        ends = "\n".join(["source,target", *(f"K{n},K{(n + 1) % 90}" for n in range(90))])
+        (tmp_path / "banks" / bank / "edges.csv").write_text(ends)
+    checked = check_tables(tmp_path / "banks", TableSettings())
+    assert any("of a shared node" in line for line in checked.lines)
+    assert checked.left == 0
+    assert checked.settings == TableSettings(ignore=("tel",))

@@ -137,6 +137,32 @@ def test_mean_that_is_one_value_is_frequent_at_one_bank(tmp_path: Path) -> None:
     assert "777777" not in alone.model_dump_json()
 
 
+def test_scale_tells_no_single_value() -> None:
+    """All others have 0, so mean and scale are the value of one person times a known factor."""
+    for smallest in (33, 37, 43):
+        few: list[str | None] = [str(smallest), *(str(44 + n) for n in range(9))]
+        column = describe_column("x", ["0"] * 990 + few, TableSettings())
+        assert (column.mean, column.scale) == (0.0, 5.0)
+
+
+def test_small_bank_shows_in_no_mean_of_a_large_one() -> None:
+    """The large bank knows its own numbers, and could subtract them."""
+    usual: list[str | None] = ["0"] * 15 + ["1"] * 15
+    alone = describe_column("x", usual, TableSettings(), [("a",)] * 30)
+    assert (alone.mean, alone.scale) == (0.5, 0.5)
+    for few in (["0"], ["1"], ["37"] * 9, ["1"] * 29):
+        holders = [("a",)] * 30 + [("b",)] * len(few)
+        assert describe_column("x", [*usual, *few], TableSettings(), holders) == alone
+
+
+def test_ten_rare_values_of_two_banks_show_in_no_scale() -> None:
+    usual: list[str | None] = ["0"] * 1000
+    few = [str(37 + n) for n in range(10)]
+    holders = [("a",)] * 1000 + [("b",), ("c",)] * 5
+    column = describe_column("x", [*usual, *few], TableSettings(), holders)
+    assert (column.mean, column.scale) == (0.0, 1.0)
+
+
 def test_kind_of_a_column_does_not_hang_on_a_single_record(tmp_path: Path) -> None:
     words: list[object] = [7] * 60
     folder = banks(tmp_path / "t", {"a": rows_of("a", [*words, "secret"])})

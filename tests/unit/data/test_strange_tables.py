@@ -247,7 +247,7 @@ STOPPED: dict[str, tuple[Cell, str]] = {
     "francs": (lambda n, r: f"CHF {r.randint(1, 999)}'{r.randint(100, 999)}.50", "numbers alone"),
     "blanks between thousands": (
         lambda n, r: f"{r.randint(1, 99)}\u00a0{r.randint(100, 999)},50",
-        "numbers alone",
+        '`decimal: ","`',
     ),
     "points between thousands": (
         lambda n, r: f"{r.randint(1, 999)}.{r.randint(100, 999)}",

@@ -204,3 +204,21 @@ def test_attack_on_records_reads_the_first_of_two_rounds(tmp_path: Path) -> None
     (attack,) = [one for one in found if one.attack == "summed_records"]
     assert attack.value is not None
     assert attack.value.value == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        {"name": "random", "num_clients": 120},  # as many clients as nodes, in another order
+        {"name": "shares", "shares": [0.5] * 120},  # nodes at several clients
+    ],
+)
+def test_users_that_hold_other_nodes_are_refused_before_sending(
+    partition: dict[str, Any], tmp_path: Path
+) -> None:
+    """The server would send user k the pseudo label of node k."""
+    tree_of = config(tmp_path, NOISE).model_dump(mode="json")
+    changed = parse_config({**tree_of, "partition": partition})
+    with pytest.raises(ConfigError, match="hold other nodes than their own"):
+        runner.start(changed)
+    assert not list(tmp_path.glob("run-*"))

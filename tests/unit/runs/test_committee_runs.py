@@ -13,13 +13,17 @@ from audits.mask_reuse import audit_masks
 from audits.truth import Truth
 from securefg.flare.provisioning import without_any_data
 from securefg.foundation.errors import ConfigError, MaskingRefused
+from securefg.privacy.defences.distributed_discrete import DistributedDiscrete
 from securefg.protocol.transcript import read_transcript
 from securefg.runs import runner
 from securefg.runs.assembly import prepare
+from securefg.secagg.errors import Refused
+from securefg.secagg.rules import Rules
 from securefg.settings.config import RunConfig, load_config, parse_config
 from securefg.settings.secagg import SecureAggregationSettings
 from securefg.site.job import Sizes
 from tests.small import tree
+from tests.unit.secagg.session_world import Upload
 
 COMMITTEE: dict[str, Any] = {"form": "committee", "corrupt": 0}
 
@@ -115,3 +119,27 @@ def test_committee_among_too_few_clients_is_refused(tmp_path: Path) -> None:
     whole["privacy"] = {"secure_aggregation": COMMITTEE}
     with pytest.raises(ConfigError, match="expected more clients"):
         prepare(parse_config(whole))
+
+
+@pytest.mark.parametrize(
+    ("seats", "colluding"),
+    [({"colluding": 3, "absent": 0}, 3), ({"members": tuple(range(8))}, 3), ({}, 1)],
+)
+def test_noise_reckons_with_colluding_members(
+    seats: dict[str, Any], colluding: int, tmp_path: Path
+) -> None:
+    """Members that collude with the server know their noise, and can take it off the sum."""
+    policy = prepare(config(tmp_path, **COMMITTEE, dropout=0, committee=seats)).policy
+    rule = policy.rules["ClassSums.sums"]
+    assert isinstance(rule, DistributedDiscrete)
+    assert rule.least_noises == 120 - colluding
+
+
+def test_list_of_colluding_members_and_one_client_is_refused(tmp_path: Path) -> None:
+    """The sum without what the members know would be that client's upload."""
+    seats = {"colluding": 4, "absent": 0}
+    settings = SecureAggregationSettings(form="committee", corrupt=0, committee=seats)
+    rules = Rules(settings, 6, {}, {Upload.kind: 6}, {})
+    with pytest.raises(Refused, match="under 6"):
+        rules.check_list(Upload.kind, list(range(5)))
+    rules.check_list(Upload.kind, list(range(6)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -239,3 +240,74 @@ def test_erase_command_tells_what_each_group_pays(tmp_path: Path) -> None:
     assert "epsilon per node at delta 0.01: 2.00 for this release" in completed.output
     assert "the erased keep 2.00" in completed.output
     assert "Recipients of the earlier releases keep them" in completed.output
+
+
+def test_second_release_from_another_directory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative `output.root` must not put the releases where no other command looks."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    run = RunFolder.open(runner.start(config(Path("runs"))).folder.path.resolve())
+    monkeypatch.chdir(tmp_path / "b")
+    later = release_without(run, [3], []).folder
+    assert later.path.parent == run.path.parent
+    monkeypatch.chdir(tmp_path / "c")
+    with pytest.raises(RunFolderError, match="found a later release"):
+        release_without(run, [9], [])
+
+
+def test_fresh_start_of_a_booked_release_is_refused(first: RunFolder, second: RunFolder) -> None:
+    """The release that it replaces was sent, and would be in no books."""
+    for folder in (first, second):
+        with pytest.raises(RunFolderError, match="books would miss"):
+            runner.start(folder.config(), fresh=True)
+        assert folder.finished
+
+
+def test_noise_for_edges_alone_does_not_hide_a_person(tmp_path: Path) -> None:
+    """The first sum has no noise then, since no edge moves it. A node does."""
+    rules = {"ClassSums.sums": {"mechanism": "plain"}}
+    privacy = {**NOISE, "unit": "edge", "field_rules": rules}
+    method = {"name": "noisy_counts"}
+    run = runner.start(config(tmp_path, method=method, privacy=privacy)).folder
+    assert run.summary().epsilon["edge"].epsilon == pytest.approx(2)
+    with pytest.raises(ConfigError, match="--show-difference"):
+        release_without(run, [3], [])
+
+
+def test_server_is_not_given_the_erased_in_any_partition(tmp_path: Path) -> None:
+    """Users may also have one node each without being dealt so by `one_node`."""
+    whole = tree(tmp_path, "nfedgnn")
+    whole["partition"] = {"name": "random", "num_clients": 120}
+    whole["training"] = {"rounds": 1, "patience": None, "final_model": "last"}
+    noise = {"mechanism": "local_gaussian", "noise_multiplier": 3, "delta": 0.01}
+    run = runner.start(parse_config({**whole, "privacy": noise})).folder
+    before = prepare(run.config()).public
+    assert before.known_labels is not None
+    node = int((before.known_labels >= 0).nonzero()[0])
+    after = prepare(release_without(run, [node], []).folder.config()).public
+    assert after.edge_index is not None
+    assert after.known_labels is not None
+    assert not bool((after.edge_index == node).any())
+    assert int(after.known_labels[node]) == -1
+
+
+def test_erasure_from_changed_data_is_refused(tmp_path: Path) -> None:
+    """A node's number may be another person's there, and the erased would stay in."""
+    data = {"name": "folder", "folder": str(tmp_path / "rows"), "split": {"kind": "shares"}}
+    _write_rows(tmp_path / "rows", list(range(60)))
+    run = runner.start(config(tmp_path, data=data)).folder
+    _write_rows(tmp_path / "rows", list(reversed(range(60))))
+    with pytest.raises(RunFolderError, match="not the data of this run"):
+        release_without(run, [3], [])
+
+
+def _write_rows(folder: Path, order: list[int]) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    links = np.array([[k, (k + 1) % 60] for k in range(60)]).T
+    np.savez(folder / "features.npz", x=rows[order])
+    np.savez(folder / "labels.npz", y=np.arange(60)[order] % 2)
+    np.savez(folder / "edges.npz", edge_index=links)

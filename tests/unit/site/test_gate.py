@@ -60,8 +60,20 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "site-1"
 
 
+class Runner:
+    """As much of a client's runner as filters ask for."""
+
+    def __init__(self) -> None:
+        self.execute = lambda *task: None
+
+    def find_executor(self, task_name: str) -> Runner:
+        return self
+
+
 def context(job: str = "job-1", site: str = "site-1") -> FLContext:
-    return FLContextManager(Engine(), site, job, {}, {}).new_context()
+    made = FLContextManager(Engine(), site, job, {}, {}).new_context()
+    made.set_prop(FLContextKey.RUNNER, Runner(), private=True, sticky=False)
+    return made
 
 
 def task(model: dict[str, Any] | None = None) -> Shareable:
@@ -74,8 +86,10 @@ def trained(step: float = 100.0) -> dict[str, Any]:
     return {name: np.asarray(value + step, np.float32) for name, value in MODEL.items()}
 
 
-def gate(home: Path, noise: float = 2.0, clip: float = 1.0) -> SecurefgFilter:
-    made = SecurefgFilter(str(home.parent / "{site}"), clip, noise)
+def gate(
+    home: Path, noise: float = 2.0, clip: float = 1.0, sends: Any = "WEIGHTS"
+) -> SecurefgFilter:
+    made = SecurefgFilter(str(home.parent / "{site}"), clip, noise, sends=sends)
     made.set_prop(FilterContextKey.CHAIN_TYPE, FilterChainType.TASK_RESULT_CHAIN)
     return made
 
@@ -116,7 +130,7 @@ def test_recorded_filter_with_half_the_claimed_noise_is_a_violation(
     with securefg.record(tmp_path / "x", holds="change", claim=claim) as recording:
         for number in (1, 2):
             result = weights({"w": np.ones(200)}, DataKind.WEIGHT_DIFF)
-            left = from_shareable(through(home, result, noise, model=model))
+            left = from_shareable(through(home, result, noise, model=model, sends="WEIGHT_DIFF"))
             recording.upload(0, number, left.data)
     found = CliRunner().invoke(app, ["audit", str(tmp_path / "x"), "--only", "promises"])
     assert found.exit_code == (1 if is_broken else 0), found.output
@@ -144,7 +158,8 @@ def test_differences_and_tensors_pass_as_what_they_are(home: Path) -> None:
         through(home, weights({"w": torch.ones(3, dtype=torch.bfloat16)}), model=model)
     )
     assert found.data["w"].dtype == torch.bfloat16
-    change = from_shareable(through(home, weights(kind=DataKind.WEIGHT_DIFF), job="job-2"))
+    result = weights(kind=DataKind.WEIGHT_DIFF)
+    change = from_shareable(through(home, result, job="job-2", sends="WEIGHT_DIFF"))
     assert change.data_kind == DataKind.WEIGHT_DIFF
 
 
@@ -155,7 +170,8 @@ def test_filter_whole_numbers_leave_as_they_came(
 ) -> None:
     """The trained counter would tell how many batches a site has."""
     model = {**MODEL, "seen": make(3)}
-    left = through(home, weights({**trained(), "seen": make(412)}, kind), model=model)
+    result = weights({**trained(), "seen": make(412)}, kind)
+    left = through(home, result, model=model, sends=kind)
     found = from_shareable(left).data
     assert found["seen"] == (3 if kind == DataKind.WEIGHTS else 0)
     assert found["seen"].dtype == model["seen"].dtype
@@ -199,10 +215,10 @@ def test_nothing_else_leaves_beside_the_update(home: Path) -> None:
 def test_a_failure_tells_its_code_and_nothing_else(home: Path) -> None:
     failed = make_reply(ReturnCode.EXECUTION_EXCEPTION, {"why": "row 7"})
     failed["rows"] = [1, 2]
-    left = gate(home).process(failed, context())
+    left = through(home, failed)
     assert left == make_reply(ReturnCode.EXECUTION_EXCEPTION)
     for code in ("account 4711", ReturnCode.BAD_TASK_DATA, ReturnCode.MISSING_PEER_CONTEXT):
-        spoken = gate(home).process(make_reply(code), context())
+        spoken = through(home, make_reply(code))
         assert spoken == make_reply(ReturnCode.EXECUTION_EXCEPTION)
     assert len(SiteBooks(home).releases()) == 4  # that a trainer failed may tell of the data
 
@@ -371,7 +387,7 @@ def test_the_budget_is_of_all_jobs_together(home: Path) -> None:
 def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
     change_floor(home, "epsilon: 8.0", "epsilon: 3.5")  # for two of them
 
-    def one(number: int) -> bool:
+    def send_job(number: int) -> bool:
         try:
             through(home, weights(), job=f"job-{number}")
         except BudgetExceeded:
@@ -379,7 +395,7 @@ def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
         return True
 
     with ThreadPoolExecutor(6) as pool:
-        passed = list(pool.map(one, range(6)))
+        passed = list(pool.map(send_job, range(6)))
     assert sum(passed) == len(SiteBooks(home).releases()) == 2
 
 
@@ -436,6 +452,11 @@ def test_a_clip_or_noise_that_is_no_positive_number_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match="wanted a positive number"):
         through(home, weights(), noise=noise, clip=clip)
+
+
+def test_filter_unknown_kind_to_send_is_refused(home: Path) -> None:
+    with pytest.raises(ConfigError, match="sends: found 'METRICS'"):
+        gate(home, sends="METRICS")
 
 
 def test_a_site_name_cannot_lead_to_another_home(home: Path) -> None:
