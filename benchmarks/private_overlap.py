@@ -1,8 +1,9 @@
 """Several holders per node: what they cost one noisy sum, and what one speaker per node would gain.
 
-    SECUREFG_DATA=... python benchmarks/private_overlap.py [--seeds 3]
+    SECUREFG_DATA=... python benchmarks/private_overlap.py [--seeds 3] [--train-share .6]
 
-FedGL's six clients on Cora hold 30 to 70 % of the papers each, with 140 labels. Three ways to sum:
+FedGL's six clients on Cora hold 30 to 70 % of the papers each, with 140 labels or with a share of
+the papers as training papers. Three ways to sum:
 "all speak", as in `one_sum`: a paper moves the sum once for each of up to six holders. "Drawn
 speaker": a public hash names one client per paper, which speaks if it holds the paper; nobody tells
 anything. "One speaker": exactly one holder speaks, by a protocol that does not exist here. A
@@ -69,26 +70,37 @@ def share_at_home(experiment: Experiment, scores: Tensor | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--train-share", type=float, help="in place of 140 labels")
     given = parser.parse_args()
     torch.set_num_threads(1)
     shares_by_epsilon: dict[tuple[str, float], list[float]] = defaultdict(list)
     spoken: dict[str, list[float]] = defaultdict(list)
     for seed in range(400, 400 + given.seeds):
-        experiment = prepare(parse_config({**CONFIG, "seed": seed}))
+        config = {**CONFIG, "seed": seed}
+        if given.train_share:
+            split = {"kind": "shares", "train_share": given.train_share, "val_share": 0.2}
+            config["data"] = {"name": "cora", "split": split}
+        experiment = prepare(parse_config(config))
         graph, stream = experiment.union, torch.Generator().manual_seed(seed)
         shares_by_epsilon["alone", math.inf].append(share_at_home(experiment, None))
         for name, (counts, moved) in voices(experiment, seed).items():
             sums = own_rows(graph).T @ (known_labels(graph) * counts[:, None].double())
             spoken[name].append(float((counts * graph.split.train).sum()) / moved)
-            for epsilon in EPSILONS:
-                noise = moved / mu_of_epsilon(epsilon, DELTA)
+            for epsilon in (math.inf, *EPSILONS):
+                noise = 0.0 if epsilon == math.inf else moved / mu_of_epsilon(epsilon, DELTA)
                 drawn = torch.randn(sums.shape, generator=stream, dtype=torch.float64)
                 noisy = sums + noise * drawn
                 scores = weigh_scores(noisy, noise) * class_scores(noisy, noise, rates=True)
                 shares_by_epsilon[name, epsilon].append(share_at_home(experiment, scores))
-    print("| way to sum | voices per sensitivity | epsilon 8 | 2 | 1 |\n" + "|---" * 5 + "|")
+    print(
+        "| way to sum | voices per sensitivity | no noise | epsilon 8 | 2 | 1 |\n"
+        + "|---" * 6
+        + "|"
+    )
     for name, voiced in spoken.items():
-        cells = [f"{sum(shares_by_epsilon[name, e]) / given.seeds:.3f}" for e in EPSILONS]
+        cells = [
+            f"{sum(shares_by_epsilon[name, e]) / given.seeds:.3f}" for e in (math.inf, *EPSILONS)
+        ]
         print(f"| {name} | {sum(voiced) / given.seeds:.0f} | {' | '.join(cells)} |")
     print(f"regression alone: {sum(shares_by_epsilon['alone', math.inf]) / given.seeds:.3f}")
 

@@ -77,9 +77,13 @@ def setting_lines(store: Store, name: str, setting: Setting) -> Iterator[str]:
         mean = sum(values.values()) / len(values)
         cells = (name, setting.silos, line.method, epsilon, f"{mean:.3f}", beside, len(values))
         yield f"| {' | '.join(map(str, cells))} |"
-    missing = {line.method for line, values in every if not values}
+    missing = [
+        line.method if line.epsilon is None else f"{line.method} at {line.epsilon:g}"
+        for line, values in every
+        if not values
+    ]
     if missing:
-        yield f"| {name} | {setting.silos} | not measured: {', '.join(sorted(missing))} | | | | 0 |"
+        yield f"| {name} | {setting.silos} | not measured: {', '.join(missing)} | | | | 0 |"
 
 
 def coverage_lines() -> Iterator[str]:

@@ -108,7 +108,9 @@ def users(config: str, choices: str, silos: str) -> Setting:
 
 SETTINGS = {
     "Cora, 140 labels, 2,708 users": users(
-        "private_users_cora", "constants on test nodes of CiteSeer and PubMed", "one node each"
+        "private_users_cora",
+        "weights on test nodes of CiteSeer and PubMed, coordinates on validation nodes",
+        "one node each",
     ),
     "CiteSeer, 120 labels, 3,327 users": users(
         "private_users_citeseer", "on validation nodes of three other splits", "one node each"

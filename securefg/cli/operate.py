@@ -76,11 +76,11 @@ def doubt_submission(run: str, progress: Progress | None, state: str) -> str | N
     """Return why another submission may be a mistake, or None; `state` is FLARE's word."""
     if progress is not None and progress.state == "finished":
         return (
-            f"{run}: found finished after round {progress.round}; another submission starts no "
-            "round, and every site counts it"
+            f"{run}: found a run that finished after round {progress.round}; another submission "
+            "starts no round, and every site counts it"
         )
     is_open = state not in (UNKNOWN, LOST) and not state.startswith("FINISHED")
-    return f"{run}: found the last submission {state}, not ended" if is_open else None
+    return f"{run}: found the last submission {state}, which has not ended" if is_open else None
 
 
 def status(

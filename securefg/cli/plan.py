@@ -58,10 +58,15 @@ def plan(
     elif run_plan.worth_it:
         baseline = parsed.method.baseline
         told_by = f" (method.name={baseline} tells)" if baseline else ""
+        where = (
+            f"Each client has about {run_plan.training_per_client:,} training nodes of its own: "
+            "where these are many, training"
+            if run_plan.training_per_client
+            else "Training"
+        )
         console.print(
             f"Worth it, as far as noise goes: every sum stands {WORTH:g} times above its noise, or "
-            f"more. Each client has about {run_plan.training_per_client:,} training nodes of its "
-            f"own: where these are many, training alone may do as well{told_by}."
+            f"more. {where} alone may do as well{told_by}."
         )
     else:
         *others, last = parsed.method.remedies

@@ -105,8 +105,12 @@ def _make_entry(path: Path) -> Entry:
 
 
 def removable_folders(run_entries: list[Entry], clean: Clean) -> list[Path]:
-    """A folder that was written to lately may be running, and stays."""
+    """A folder that was written to lately may be running, and stays. A release after an erasure
+    stays too: what it sent before it was interrupted is in its books alone."""
+    from securefg.runs.erasure_books import FILE
+
     if clean is Clean.checkpoints:
         kept = [one.path / "checkpoints" for one in run_entries if one.finished]
         return [path for path in kept if path.is_dir() and not path.is_symlink()]
-    return [one.path for one in run_entries if not one.finished and one.minutes > MINUTES_AT_REST]
+    unfinished = [one for one in run_entries if not one.finished and one.minutes > MINUTES_AT_REST]
+    return [one.path for one in unfinished if not (one.path / FILE).is_file()]

@@ -53,7 +53,7 @@ class Scene:
     unit    the unit of the epsilon that is asked for
     shown   whether others than a node's own client see predictions
     ratios  signal over noise of the method's releases with its default settings, for a signal that
-            all training nodes share
+            all nodes share that contribute
     """
 
     num_nodes: int

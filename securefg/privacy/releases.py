@@ -43,6 +43,7 @@ class PlannedRelease:
     norm      the L2 norm that no client's message passes by its nature; the clip, where given
     node      what one node moves of one holder's message; by default all of it
     edge      what one edge moves
+    unlabelled  nodes without a training label contribute too
     steered   what the server sent to single clients, now or before, moves the value
     noisier   its noise multiplier over that of other releases, where an epsilon for all of them
               sizes the noise: how the method shares the budget out
@@ -64,6 +65,7 @@ class PlannedRelease:
     norm: float | None = None
     node: Influence = WHOLE_MESSAGE
     edge: Influence = WHOLE_MESSAGE
+    unlabelled: bool = False
     steered: bool = False
     noisier: float = 1.0
     discloses: Disclosure | None = None

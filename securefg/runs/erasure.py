@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -155,16 +155,7 @@ def _config_without(
             "releases is itself a result, and the books of two such runs do not add up"
         )
     held = Partition.load(folder.path / "partition.safetensors")
-    strange = sorted(set(nodes) - set(held.nodes.tolist()))
-    if strange:
-        raise ConfigError(f"--nodes: found {strange[0]}; expected nodes that some client holds")
-    absent = sorted(number for number in clients if not 0 <= number < held.num_clients)
-    if absent:
-        raise ConfigError(
-            f"--clients: found {absent[0]}; expected clients from 0 to {held.num_clients - 1}"
-        )
-    if config.centralised and clients:
-        raise ConfigError("--clients: found a run with all data in one place; expected --nodes")
+    _check_chosen(config, held, nodes, clients)
     tree = config.model_dump(mode="json")
     before = tree["partition"]
     if config.partition.name != REMAINING:
@@ -182,9 +173,44 @@ def _config_without(
         "without_nodes": sorted({*before.get("without_nodes", ()), *without}),
         "without_clients": sorted({*gone, *(old_numbers[number] for number in left_out)}),
     }
+    _renumber_members(tree["privacy"]["secure_aggregation"], left_out)
     num_nodes = len(left_out) if are_users else len(set(nodes))
-    tree["output"]["root"] = str(folder.path.resolve().parent)  # where later erasures look for it
+    beside = folder.path.resolve().parent  # where later erasures look for it
+    if config.output.root.resolve() != beside:
+        tree["output"]["root"] = str(beside)
     return parse_config(tree), {"num_nodes": num_nodes, "num_clients": len(left_out)}
+
+
+def _check_chosen(
+    config: RunConfig, held: Partition, nodes: Sequence[int], clients: Sequence[int]
+) -> None:
+    """Raise unless these nodes and clients are in the run."""
+    strange = sorted(set(nodes) - set(held.nodes.tolist()))
+    if strange:
+        raise ConfigError(f"--nodes: found {strange[0]}; expected nodes that some client holds")
+    absent = sorted(number for number in clients if not 0 <= number < held.num_clients)
+    if absent:
+        raise ConfigError(
+            f"--clients: found {absent[0]}; expected clients from 0 to {held.num_clients - 1}"
+        )
+    if config.centralised and clients:
+        raise ConfigError("--clients: found a run with all data in one place; expected --nodes")
+
+
+def _renumber_members(masking: dict[str, Any] | None, left_out: Sequence[int]) -> None:
+    """Give the members whom the config names the numbers that they have in the new run."""
+    members = None if masking is None else masking["committee"]["members"]
+    if masking is None or members is None:
+        return
+    erased = sorted(set(members) & set(left_out))
+    if erased:
+        raise ConfigError(
+            f"privacy.secure_aggregation.committee.members: found client {erased[0]} among the "
+            "erased; expected members that stay. Name others in a run without this client's data, "
+            "and add up both epsilons"
+        )
+    renumbered = [member - sum(one < member for one in left_out) for member in members]
+    masking["committee"]["members"] = renumbered
 
 
 def _clients_emptied_by(held: Partition, nodes: Sequence[int]) -> list[int]:

@@ -121,7 +121,8 @@ def plan(config: RunConfig, info: PublicInfo, training: int | None = None) -> Pl
             planned_noises.append(PlannedNoise(release.name, release.dim, 0.0, None, trained))
             continue
         noise = rule.stddev(torch.Size([release.dim])) * math.sqrt(clients)
-        ratio = training / math.sqrt(release.dim) / noise
+        contributors = info.num_nodes if release.unlabelled else training
+        ratio = contributors / math.sqrt(release.dim) / noise
         planned_noises.append(PlannedNoise(release.name, release.dim, noise, ratio))
     return Plan(info.num_nodes, training, clients, tuple(planned_noises))
 

@@ -49,8 +49,8 @@ def executed(path: Path) -> tuple[dict[str, Any], list[Any]]:
     return names, [one for one in names["shown"] if one is not None]
 
 
-def test_there_are_three() -> None:
-    assert [path.name[0] for path in NOTEBOOKS] == ["1", "2", "3"]
+def test_there_are_four() -> None:
+    assert [path.name[0] for path in NOTEBOOKS] == ["1", "2", "3", "4"]
 
 
 def test_a_run_is_attacked_and_noise_stops_it(
@@ -79,7 +79,7 @@ def test_notebook_stores_its_outputs_and_no_machine_path(path: Path) -> None:
 
 
 def test_notebooks_of_runs_store_plots() -> None:
-    for path in NOTEBOOKS[:2]:
+    for path in (*NOTEBOOKS[:2], NOTEBOOKS[3]):
         assert "<svg" in path.read_text()
 
 
@@ -91,6 +91,19 @@ def test_a_graph_and_a_network_of_ones_own_train_under_masks(
     assert names["run"].summary.masked
     assert len(capsys.readouterr().out.splitlines()) >= 4
     assert set(shown[-1]["verdict"]) <= {"NOT_DETECTED", "INCONCLUSIVE"}
+    assert "NOT_DETECTED" in set(shown[-1]["verdict"])
+
+
+@pytest.mark.slow
+def test_messy_tables_of_four_banks_are_trained_on_in_three_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names, shown = executed(NOTEBOOKS[3])
+    assert 'decimal: ","' in Path("banks/tables.yaml").read_text()
+    assert names["runs"]["private"].summary.epsilon["node"].epsilon <= 4
+    assert names["runs"]["private"].summary.masked
+    assert all(len(run.summary.alerts) == 4 for run in names["runs"].values())
     assert "NOT_DETECTED" in set(shown[-1]["verdict"])
 
 

@@ -44,7 +44,7 @@ _Reader = Callable[[Path], NDArray[Any]]
 def read(folder: Path) -> Dataset:
     """The folder as a dataset; every fault names the file and the line (csv) or row (npz)."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: found no such folder; wanted edges, features and labels in it")
+        raise DataError(f"{folder}: found no such folder; wanted one of `securefg data prepare`")
     features = _read_either(folder, "features", csv_features, npz_features)
     num_nodes = len(features)
     labels = _read_either(

@@ -29,6 +29,8 @@ _TELLING = re.compile(
     "|(tele)?phone|tel|telefon|mobile|handy|fax|e?mail|iban|ssn|passport|address|adresse|anschrift"
     "|street|strasse|straße|(konto)?inhaber|holder|owner|contact|spouse|beneficiary"
 )
+SEVERAL_NAMES = 10
+"""From so many different values of that look on, they may be persons with many records each."""
 _CODED = re.compile("ids?|codes?|kennung|plz|zip|zipcode|postal|postcode|mcc|blz|bic")
 
 
@@ -76,7 +78,8 @@ def find_names(look: Look) -> Found:
     long = look.share(lambda v: len(v) >= 7) >= NEAR_UNIQUE
     if telling and len(look.counts) > 2 and (long or not look.is_number):
         return "a column that is called as persons' names, phones or addresses are", advice
-    if look.share(_looks_like_name) >= 0.8 and look.unique > 0.1 and len(look.values) >= FEW:
+    several = look.unique > 0.1 or len(look.counts) >= SEVERAL_NAMES
+    if look.share(_looks_like_name) >= 0.8 and several and len(look.values) >= FEW:
         return "what looks like names of persons", advice
     return None
 

@@ -23,6 +23,7 @@ labels, so no epsilon covers these, and the claim per node is infinite.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -118,6 +119,7 @@ def plan_releases(
             dim=info.num_features * info.num_classes,
             norm=1.0,
             node=Influence(moved=Fixed(1.0)),
+            unlabelled=True,
             steered=True,
         )
     ]
@@ -209,11 +211,13 @@ class Users(Host):
 # ------------------------------------------------------------------------------------------ server
 
 
+@lru_cache(maxsize=2)
 def pseudo_labels(info: PublicInfo, settings: Settings) -> Tensor:
     """Return q, (N, C): propagated labels, sharpened; known labels as they are.
 
     A node that no label reaches has equal shares. With `coordinates`, the geometric mean of
-    propagated shares and those of a regression on spectral coordinates is sharpened.
+    propagated shares and those of a regression on spectral coordinates is sharpened. Audits build
+    the server of a run many times, so the last results are kept.
     """
     assert info.edge_index is not None
     assert info.known_labels is not None
@@ -291,13 +295,13 @@ def suits_scene(scene: Scene) -> Suit | None:
     """Suit users with one node each. All of them contribute, labelled or not."""
     if scene.unit != "features" or scene.num_clients != scene.num_nodes:
         return None
-    ratio = scene.lowest_ratio * scene.num_nodes / scene.num_training
-    if ratio < LEAST_RATIO:
+    if scene.lowest_ratio < LEAST_RATIO:
         return None
     return Suit(
         1,
-        f"every user has one node, and with all users the sum stands {ratio:.1f} times above its "
-        "noise. The server must hold the graph and some labels",
+        "every user has one node, and with all users the sum stands "
+        f"{scene.lowest_ratio:.1f} times above its noise. The server must hold the "
+        "graph and some labels",
     )
 
 

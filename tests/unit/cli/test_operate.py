@@ -18,10 +18,10 @@ def progress(state: str) -> Progress:
 @pytest.mark.parametrize(
     ("state", "job", "words"),
     [
-        ("finished", "FINISHED:COMPLETED", "found finished after round 4"),
-        ("finished", UNKNOWN, "found finished after round 4"),
-        ("running", "RUNNING", "found the last submission RUNNING, not ended"),
-        ("interrupted", "DISPATCHED", "not ended"),
+        ("finished", "FINISHED:COMPLETED", "found a run that finished after round 4"),
+        ("finished", UNKNOWN, "found a run that finished after round 4"),
+        ("running", "RUNNING", "found the last submission RUNNING, which has not ended"),
+        ("interrupted", "DISPATCHED", "has not ended"),
     ],
 )
 def test_submission_that_may_be_a_mistake_is_doubted(state: str, job: str, words: str) -> None:

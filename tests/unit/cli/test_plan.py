@@ -78,6 +78,12 @@ def test_sums_clear_of_noise_are_not_said_to_beat_training_alone():
     assert "training alone may do as well" in words
 
 
+def test_plan_for_users_counts_all_users_and_agrees_with_its_advice() -> None:
+    printed = CliRunner().invoke(app, ["plan", str(CONFIGS / "private_users_cora.yaml")]).output
+    assert "15.1" in printed.partition("Recommended")[0]
+    assert "Not worth it" not in printed
+
+
 def recommended(name: str, *words: str) -> str:
     """Return what the command recommends by sizes alone."""
     said = CliRunner().invoke(app, ["plan", str(CONFIGS / f"{name}.yaml"), *words])

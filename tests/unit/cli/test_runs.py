@@ -95,3 +95,14 @@ def test_what_no_run_of_a_curve_could_do_is_refused_before_the_first(tmp_path: P
     with pytest.raises(ConfigError, match="secagg"):
         draw_curve(tmp_path / "curve.yaml", tmp_path / "curves", 1)
     assert not list(tmp_path.glob("curves/**/config.yaml"))
+
+
+def test_interrupted_release_with_books_is_not_cleared_up(tmp_path: Path) -> None:
+    """It may have been sent, and a later erasure would not count it."""
+    start(config(tmp_path), Stop())
+    (path,) = tmp_path.iterdir()
+    (path / "erasure.json").write_text("{}")
+    old(path)
+    cleared = CliRunner().invoke(app, ["runs", str(tmp_path), "--clean", "unfinished", "--yes"])
+    assert cleared.exit_code == 0, cleared.output
+    assert path.is_dir()

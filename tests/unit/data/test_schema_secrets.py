@@ -169,6 +169,20 @@ def test_kind_of_a_column_does_not_hang_on_a_single_record(tmp_path: Path) -> No
     assert any("numbers, and 'secret'" in str(fault) for fault in made_of(folder).faults)
 
 
+def test_names_of_few_persons_with_many_records_are_stopped(tmp_path: Path) -> None:
+    """Twelve advisers with fifty customers each: every name has enough records for the schema."""
+    first = ["Anna", "Berta", "Carl", "Dora"]
+    words: list[object] = [f"{first[n % 4]} {'ABC'[n % 3]}uer" for n in range(240)]
+    made = made_of(banks(tmp_path / "t", {"a": rows_of("a", words)}))
+    assert any("what looks like names of persons" in str(fault) for fault in made.faults)
+
+
+def test_few_categories_of_two_words_pass(tmp_path: Path) -> None:
+    kinds = ["Credit Card", "Bank Transfer", "Direct Debit", "Standing Order", "Lower Austria"]
+    words: list[object] = [kinds[n % 5] for n in range(240)]
+    assert made_of(banks(tmp_path / "t", {"a": rows_of("a", words)})).faults == ()
+
+
 # ------------------------------------------------------------------------------------ byte search
 
 

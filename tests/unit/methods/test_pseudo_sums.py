@@ -145,6 +145,8 @@ def test_pseudo_labels_keep_known_labels_and_sum_to_one(coordinates: int, tmp_pa
     known = info.known_labels >= 0
     assert torch.equal(shares[known].argmax(1), info.known_labels[known])
     assert float(shares[known].max(1).values.min()) == 1
+    assert pseudo_labels(info, Settings(coordinates=coordinates)) is shares
+    assert not torch.equal(pseudo_labels(info, Settings(sharpness=3)), shares)
 
 
 def test_run_under_noise_claims_epsilon_per_features_alone(tmp_path: Path) -> None:

@@ -311,3 +311,18 @@ def _write_rows(folder: Path, order: list[int]) -> None:
     np.savez(folder / "features.npz", x=rows[order])
     np.savez(folder / "labels.npz", y=np.arange(60)[order] % 2)
     np.savez(folder / "edges.npz", edge_index=links)
+
+
+def test_named_members_keep_their_office_under_new_numbers(tmp_path: Path) -> None:
+    """Users trust these organisations. Others would hold the same numbers after an erasure."""
+    whole = tree(tmp_path, "pseudo_sums")
+    whole["partition"] = {"name": "one_node"}
+    whole["training"] = {"rounds": 1, "patience": None, "final_model": "last"}
+    committee = {"form": "committee", "corrupt": 0, "committee": {"members": [2, 5, 7, 40]}}
+    noise = {**NOISE, "unit": "features", "secure_aggregation": committee}
+    run = runner.start(parse_config({**whole, "privacy": noise})).folder
+    with pytest.raises(ConfigError, match="found client 5 among the erased"):
+        release_without(run, [], [3, 5])
+    later = release_without(run, [], [3, 6]).folder.config()
+    assert later.privacy.secure_aggregation is not None
+    assert later.privacy.secure_aggregation.committee.members == (2, 4, 5, 38)
