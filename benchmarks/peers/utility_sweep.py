@@ -30,6 +30,7 @@ sys.path[:0] = [str(HERE / "hello_pt"), str(HERE.parents[1])]
 from model import SimpleNetwork, load_part, score_network  # noqa: E402
 
 import securefg  # noqa: E402
+from securefg.foundation.units import plural  # noqa: E402
 from securefg.site.gate import Gate, Update, open_home  # noqa: E402
 from securefg.site.policy import POLICY_FILE, load_policy, write_policy  # noqa: E402
 
@@ -141,7 +142,7 @@ def table_text(stored: dict[str, dict[str, Any]]) -> str:
         mean = statistics.mean(row["accuracy"])
         epsilon, noise = (f"{row[name]:g}" if row[name] else "-" for name in ("epsilon", "noise"))
         place = f"| {row['sites']} | {row['rounds']} | {row['unit']} | {epsilon} | {noise} "
-        lines.append(f"{place}| {mean:.3f} ({len(row['accuracy'])} seeds) |")
+        lines.append(f"{place}| {mean:.3f} ({plural(len(row['accuracy']), 'seed')}) |")
     return "\n".join(lines) + "\n"
 
 

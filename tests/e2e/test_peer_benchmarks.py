@@ -52,8 +52,8 @@ def test_sweep_noise_keeps_the_epsilon_of_its_unit(peers: Any, unit: str) -> Non
     plan = {"nodes": 144, "rounds": 3, "clip": sweep.CLIP, "noise": noise}
     if unit == "record":
         plan |= {"batch": sweep.BATCH, "steps": sweep.count_steps(144)}
-    told = {one.unit: one.epsilon for one in securefg.compute_epsilon(**plan)}
-    assert 7.5 < told[unit] <= 8.0
+    epsilons = {row.unit: row.epsilon for row in securefg.compute_epsilon(**plan)}
+    assert 7.5 < epsilons[unit] <= 8.0
 
 
 @pytest.mark.parametrize("unit", ["nothing", "client", "record"])
