@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from attacks.base import Array, Attack, CannotAttack, Message, View
 from attacks.questions import KnownRowsQuestion, NodeFeatures, RowsQuestion, SensitiveColumn
-from attacks.rows import Rows, by_round, found_rows, is_words
+from attacks.rows import Rows, by_round, found_rows, is_words, list_uploaders
 from securefg.models.optimizers import Adam
 from securefg.protocol.meanings import Answers, NodeRows, Predictions
 
@@ -126,10 +126,24 @@ def ridge_decoder(view: View, question: NodeFeatures, rng: np.random.Generator) 
     Ridge regression from upload to what the prior does not say of the features is the linear
     minimum-mean-square-error decoder that these pairs allow. It needs no knowledge of the encoder,
     nor of noise: where known pairs show no relation, every guess is the prior.
+
+    Public nodes have a row at every client, in a space of its own. The guesses are averaged.
     """
-    pairs = decoder_pairs(view, question, RIDGE_ROUNDS)
-    found: Array = pairs.prior + ridge_decoded(pairs.known, pairs.rest, pairs.wanted)
-    return found
+    guesses = []
+    for client in _clients_with_rows(view, question.client):
+        pairs = decoder_pairs(view, replace(question, client=client), RIDGE_ROUNDS)
+        guesses.append(pairs.prior + ridge_decoded(pairs.known, pairs.rest, pairs.wanted))
+    mean: Array = np.mean(guesses, axis=0)
+    return mean
+
+
+def _clients_with_rows(view: View, client: int | None) -> list[int] | list[None]:
+    """Return the clients who uploaded rows of public nodes, or the one that is asked about."""
+    public = NodeRows(index="public")
+    if client is None:
+        return [None]
+    is_public = found_rows(view, ROWS)[0].meaning.fits(public)
+    return list_uploaders(view, client, public) if is_public else [client]
 
 
 RIDGE_DECODER = Attack(

@@ -7,7 +7,7 @@ import numpy as np
 from attacks.base import Array, Attack, View
 from attacks.decoders import RIDGE_ROUNDS, ridge_decoded
 from attacks.questions import Ids, PublicLabels, PublicMembers
-from attacks.rows import embedding_rows, noise_of
+from attacks.rows import embedding_rows, list_uploaders, noise_of
 from securefg.protocol.meanings import NodeRows
 
 PUBLIC_ROWS = NodeRows(index="public")
@@ -23,17 +23,11 @@ def public_labels(view: View, question: PublicLabels, rng: np.random.Generator) 
     """
     taught = one_hot(question.known_labels, question.num_classes) - 1 / question.num_classes
     scores = np.zeros((len(question.ids), question.num_classes))
-    for client in _uploaders(view, question.client):
+    for client in list_uploaders(view, question.client, PUBLIC_ROWS):
         rows = first_and_last(view, client)
         scores += kernel_scores(*standardised(rows[question.known_ids], rows[question.ids]), taught)
     found: Array = scores.argmax(1).astype(np.float64)
     return found
-
-
-def _uploaders(view: View, client: int) -> list[int]:
-    """Return the clients whose rows can be read, or one for all where only a sum can."""
-    readable = [m for m in view.uploads(PUBLIC_ROWS) if not m.masked]
-    return sorted({k for m in readable for k in m.clients.numbers()}) or [client]
 
 
 def kernel_scores(known: Array, wanted: Array, taught: Array) -> Array:

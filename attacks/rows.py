@@ -36,6 +36,12 @@ def client_rounds(view: View, client: int, need: Need) -> dict[int, Tensor]:
     return rows_by_round
 
 
+def list_uploaders(view: View, client: int, need: NodeRows) -> list[int]:
+    """Return the clients whose rows can be read, or one for all where only a sum can."""
+    readable = [message for message in view.uploads(need) if not message.masked]
+    return sorted({k for message in readable for k in message.clients.numbers()}) or [client]
+
+
 def class_shares(view: View, client: int) -> dict[int, Tensor]:
     """Return a client's predictions by round, or the mean of all clients where they were masked.
 

@@ -108,6 +108,15 @@ class Run:
         """Return the test accuracy of the best round."""
         return 0.0 if self.scores is None else self.scores.test_accuracy
 
+    def connect(self, embeddings: Tensor) -> Matrix:
+        """Return the pseudo graph of the fused embeddings."""
+        return whole_graph(build_pseudo_graph(embeddings, self.settings.num_neighbors, BLOCK))
+
+    @property
+    def scored_graph(self) -> Matrix | None:
+        """Return the pseudo graph that the global model is scored with."""
+        return self.graph
+
     def score(self, number: int, scores: Scores) -> None:
         """Note the scores of a round, and whether the run ends with it."""
         training, before = self.config.training, self.best.round
@@ -197,10 +206,14 @@ class Together:
         self._hidden, self._dropout = settings.hidden, settings.dropout
         self._seed = derive_seed(configs[0].seed, "clients")
         self._training = configs[0].training
-        self.runs = [Run.of(config, self._shape) for config in configs]
+        self.runs = [self.make_run(config) for config in configs]
         self._shards = [Shard(s.graph, s.node_ids, settings.hidden) for s in first.shards]
         self._union = Shard(union, torch.arange(union.num_nodes), settings.hidden)
         self._targets = {id(run): self._own_targets(run) for run in self.runs}
+
+    def make_run(self, config: RunConfig) -> Run:
+        """Return the run of a config before its first round."""
+        return Run.of(config, self._shape)
 
     def _own_targets(self, run: Run) -> list[tuple[Tensor, Tensor]]:
         graphs = [shard.graph for shard in run.experiment.shards]
@@ -239,7 +252,8 @@ class Together:
         targets = [self._targets_of(run, client, shard) for run in runs]
         wanted, factor = (torch.stack(part, 1) for part in zip(*targets, strict=True))
         complements = [
-            self._complement(run, shard, f) for run, (_, f) in zip(runs, targets, strict=True)
+            self._complement(run, run.graph, shard, f)
+            for run, (_, f) in zip(runs, targets, strict=True)
         ]
         networks = Networks(self._shape, torch.stack([run.weights for run in runs]))
         stream = torch_stream(self._seed, "dropout", client, number)
@@ -270,17 +284,21 @@ class Together:
             wanted[nodes, classes[nodes]] = share
         return wanted, factor
 
-    def _complement(self, run: Run, shard: Shard, factor: Tensor) -> Complement | None:
-        if run.graph is None:
+    def _complement(
+        self, run: Run, graph: Matrix | None, shard: Shard, factor: Tensor
+    ) -> Complement | None:
+        if graph is None:
             return None
         settings = run.settings
-        matrix = projection(run.graph, shard.node_ids, settings.beta, settings.degree)
+        matrix = projection(graph, shard.node_ids, settings.beta, settings.degree)
         return Complement.of(matrix, factor.nonzero().flatten())
 
     def _scored(self, runs: list[Run]) -> list[Scores]:
         networks = Networks(self._shape, torch.stack([run.weights for run in runs]))
         everything = torch.ones(self._union.num_nodes)
-        complements = [self._complement(run, self._union, everything) for run in runs]
+        complements = [
+            self._complement(run, run.scored_graph, self._union, everything) for run in runs
+        ]
         logits = networks.logits(self._union, complements)
         unions = [run.experiment.union for run in runs]
         return [
@@ -316,8 +334,7 @@ class Fusion:
             confidence, label = (self._predictions / self._total).max(-1)
             run.pseudo_labels = torch.where(confidence > settings.threshold, label, -1)
         if settings.pseudo_graph and number >= settings.warmup:
-            embeddings = self._embeddings / self._total
-            run.graph = whole_graph(build_pseudo_graph(embeddings, settings.num_neighbors, BLOCK))
+            run.graph = run.connect(self._embeddings / self._total)
 
 
 class Networks:

@@ -11,6 +11,7 @@ import pytest
 
 from attacks import get_attack
 from attacks.base import CannotAttack
+from attacks.decoders import RIDGE_ROUNDS, decoder_pairs, ridge_decoded
 from attacks.public_labels import kernel_scores, margins
 from audits.games import make_game
 from audits.games.features import mean_precision
@@ -183,3 +184,17 @@ def test_mean_precision_of_a_perfect_order_is_one() -> None:
     truth = np.array([[1, 0, 1, 0]], np.float32)
     assert mean_precision(truth.astype(np.float64), truth) == 1.0
     assert mean_precision(np.array([[0.0, 2.0, 1.0, 0.5]]), truth) == pytest.approx(0.5)
+
+
+def test_ridge_decoder_averages_the_guesses_of_all_clients(tmp_path: Path) -> None:
+    truth = made(tmp_path, WALK, 8)
+    game, guess = play(truth, "ridge_decoder")
+    view, question = (
+        truth.view(Adversary.parse("server")),
+        replace(game.question, prior=game.without_run),
+    )
+    alone = []
+    for client in range(4):
+        pairs = decoder_pairs(view, replace(question, client=client), RIDGE_ROUNDS)
+        alone.append(pairs.prior + ridge_decoded(pairs.known, pairs.rest, pairs.wanted))
+    assert guess == pytest.approx(np.mean(alone, axis=0))
