@@ -80,8 +80,8 @@ def _shift_words(chosen: Asked) -> str:
     if blind_auc.low <= 0.5:
         return ""
     return (
-        f"; the samples alone tell them apart without the run (AUC {blind_auc.value:.2f}), so that a "
-        "gain may be of their distribution"
+        f"; the samples alone tell them apart without the run (AUC {blind_auc.value:.2f}), so "
+        "that a gain may be of their distribution"
     )
 
 
