@@ -175,7 +175,9 @@ def _config_without(
     }
     _renumber_members(tree["privacy"]["secure_aggregation"], left_out)
     num_nodes = len(left_out) if are_users else len(set(nodes))
-    tree["output"]["root"] = str(folder.path.resolve().parent)  # where later erasures look for it
+    beside = folder.path.resolve().parent  # where later erasures look for it
+    if config.output.root.resolve() != beside:
+        tree["output"]["root"] = str(beside)
     return parse_config(tree), {"num_nodes": num_nodes, "num_clients": len(left_out)}
 
 

@@ -33,9 +33,6 @@ LARGEST = 1e30
 """Numbers beyond it overflow in sums of squares."""
 NUMBERS_PER_RECORD = 3
 """A mean needs so many times `min_records` numbers, since the tails on both sides are cut."""
-FEW_DECIDE = 1.5
-"""From this ratio of the scale to the one without twice as many records in the tails on, few
-records decide the scale."""
 RARE_ABOVE = 0.8
 """From this share of one of two classes on, the other is the rare one."""
 
@@ -189,11 +186,7 @@ def _learn_scale(parts: Sequence[NDArray[np.float64]], least: int) -> tuple[floa
     mean.
     """
     tamed = np.concatenate([_without_tails(part, least) for part in parts])
-    further = np.concatenate([_without_tails(part, 2 * least) for part in parts])
-    mean, scale = float(tamed.mean()), float(tamed.std())
-    if scale > FEW_DECIDE * float(further.std()):
-        return _round_coarsely(mean, scale)
-    return _round_scale(mean, scale)
+    return _round_scale(float(tamed.mean()), float(tamed.std()))
 
 
 def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float64]:
@@ -201,32 +194,23 @@ def _without_tails(numbers: NDArray[np.float64], least: int) -> NDArray[np.float
 
     One very rich person would show in the mean and the scale of a column otherwise.
     """
-    ordered, rank = np.sort(numbers), min(least, (len(numbers) + 1) // 2)
-    low, high = ordered[rank - 1], ordered[-rank]
+    ordered = np.sort(numbers)
+    low, high = ordered[least - 1], ordered[-least]
     return np.clip(numbers, max(low, -LARGEST), min(high, LARGEST))
 
 
-def _round_coarsely(mean: float, scale: float) -> tuple[float, float]:
+def _round_scale(mean: float, scale: float) -> tuple[float, float]:
     """Round the scale to 1, 2 or 5 times a power of ten, and the mean to half of it.
 
     The value to which a tail is cut is that of a single record. Where the others hardly differ, the
     scale is this value times a known factor, and two digits would tell it.
     """
-    power = 10.0 ** math.floor(math.log10(scale))
-    coarse = min((f * power for f in (1, 2, 5, 10)), key=lambda c: abs(math.log(c / scale)))
-    return _round_to(mean, coarse / 2), float(f"{coarse:.1g}")
-
-
-def _round_scale(mean: float, scale: float) -> tuple[float, float]:
-    """The scale to two digits, the mean to a tenth of it: further digits tell of single records."""
     if scale < 1e-12 * max(1.0, abs(mean)):
         return float(f"{mean:.6g}"), 1.0
-    scale = float(f"{scale:.2g}")
-    return _round_to(mean, 10.0 ** math.floor(math.log10(scale) - 1)), scale
-
-
-def _round_to(number: float, step: float) -> float:
-    return float(f"{round(number / step) * step:.12g}")
+    power = 10.0 ** math.floor(math.log10(scale))
+    rounded = min((f * power for f in (1, 2, 5, 10)), key=lambda r: abs(math.log(r / scale)))
+    step = rounded / 2
+    return float(f"{round(mean / step) * step:.12g}"), float(f"{rounded:.1g}")
 
 
 def schema_text(schema: Schema) -> str:

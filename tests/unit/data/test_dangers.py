@@ -432,12 +432,12 @@ def test_rules_that_make_no_sense_are_refused(tmp_path: Path, yaml: str, said: s
         table_settings(tmp_path)
 
 
-def test_mean_is_rounded_to_a_tenth_of_its_scale() -> None:
+def test_mean_is_rounded_to_half_of_its_scale() -> None:
     from securefg.data.tabular.schema import describe_column
 
     values = [str(n) for n in range(1000, 1100)] + ["123456"]
     column = describe_column("x", values, TableSettings())
-    assert (column.mean, column.scale) == (1050.0, 28.0)
+    assert (column.mean, column.scale) == (1050.0, 20.0)
 
 
 @pytest.mark.parametrize("declared", [True, False])
