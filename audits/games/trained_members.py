@@ -76,12 +76,12 @@ def trained_members(
 
 def _shift_words(chosen: Asked) -> str:
     """Return what the samples alone tell of membership, or nothing where that may be chance."""
-    found = auc_interval(chosen.is_member.astype(np.int64), likeness_scores(*chosen.parts))
-    if found.low <= 0.5:
+    blind_auc = auc_interval(chosen.is_member.astype(np.int64), likeness_scores(*chosen.parts))
+    if blind_auc.low <= 0.5:
         return ""
     return (
-        f"; the samples alone tell them apart without the run (AUC {found.value:.2f}), so that a "
-        "gain may be of their distribution"
+        f"; the samples alone tell them apart without the run (AUC {blind_auc.value:.2f}), so "
+        "that a gain may be of their distribution"
     )
 
 
