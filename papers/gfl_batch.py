@@ -104,12 +104,12 @@ class Together:
 
     def round(self, number: int) -> Scores:
         """Take one step. Return the scores of the model before the step, as the engine has them."""
-        own = (self._first.requires_grad_(), self._second.requires_grad_())
+        layers = (self._first.requires_grad_(), self._second.requires_grad_())
         hidden = torch.relu(self._x @ self._first.T) @ self._second.T
         context = self._others @ hidden.mean(1)
         logits = self._own[:, None, None] * hidden + context[:, None]
         loss = self._loss(logits, number)
-        for weights, gradient in zip(own, torch.autograd.grad(loss, own), strict=True):
+        for weights, gradient in zip(layers, torch.autograd.grad(loss, layers), strict=True):
             weights.data.sub_(self._training.lr * gradient)
         return self._scores(hidden.detach(), context.detach())
 

@@ -12,7 +12,9 @@ from attacks.base import CannotAttack
 from attacks.questions import TrainedMembers
 from audits.foreign import ForeignTruth
 from audits.games.base import plays
+from audits.games.likeness import likeness_scores
 from audits.games.membership import LEAST_TARGETS, MembershipGame
+from audits.metrics import auc_interval
 from securefg.protocol.transcript import Adversary
 
 MANY_MEMBERS = 2000
@@ -65,9 +67,21 @@ def trained_members(
             labels=chosen.labels,
             clients=chosen.clients,
         ),
-        metric="AUC over samples that a client trained on and samples that it never had",
+        metric="AUC over samples that a client trained on and samples that it never had"
+        + _shift_words(chosen),
         unit="sample",
         truth=chosen.is_member.astype(np.int64),
+    )
+
+
+def _shift_words(chosen: Asked) -> str:
+    """Return what the samples alone tell of membership, or nothing where that may be chance."""
+    blind_auc = auc_interval(chosen.is_member.astype(np.int64), likeness_scores(*chosen.parts))
+    if blind_auc.low <= 0.5:
+        return ""
+    return (
+        f"; the samples alone tell them apart without the run (AUC {blind_auc.value:.2f}), so "
+        "that a gain may be of their distribution"
     )
 
 

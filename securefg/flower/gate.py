@@ -9,6 +9,7 @@ app, so it is the app author's word: a site relies on it for apps that it review
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,9 @@ class SiteGate:
         note_node(home, context)
 
         def train() -> Update:
-            return Update(_update_in(call_next(message, context), base), is_change=False)
+            # Replies take numbers and names from the task: the app may write into a copy alone.
+            reply = call_next(copy.deepcopy(message), context)
+            return Update(_update_in(reply, base), is_change=False)
 
         left = gate.pass_on(run, base, train)  # that training failed is booked like an update
         arrays = {key: Array(np.asarray(left[key])) for key in base}

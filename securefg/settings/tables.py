@@ -132,8 +132,9 @@ class TableSettings(Settings):
     transfers         how edges become features of their ends, within public bounds
     from_edges        columns that were computed from edges: no epsilon covers an edge in them
     decimal           what separates decimals: 3.5 or 3,5
-    separator         one character; not set: the one of , ; tab | that the header has most of
-    encoding          not set: UTF-8, or UTF-16 where the file says so
+    separator         one character; not set: the one of , ; tab | that most lines have as often
+                      as the header has
+    encoding          not set: UTF-8, or UTF-16 or UTF-32 where the file says so
     """
 
     nodes: str = "nodes"

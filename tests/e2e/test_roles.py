@@ -16,6 +16,7 @@ from securefg.flare.local import free_port
 from securefg.runs.folder import RunFolder
 from tests.e2e.shell_lines import carried_out, words_of
 from tests.e2e.test_flare_docs import end, said_by
+from tests.unit.data.test_drafting import messy_banks
 
 ROOT = Path.cwd()
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -64,6 +65,25 @@ def test_page_of_a_role_is_gone_from_top_to_bottom(
     assert not any("Traceback" in printed for printed in said.values())
     if page != "researcher.md":
         assert next(Path("runs").glob("private-s0-*/dpo.html")).stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_own_messy_tables_of_two_banks_reach_a_signed_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    messy_banks(Path("banks"))
+    page = (ROOT / "docs" / "tutorials" / "bank.md").read_text()
+    lines = re.findall(r"^    (\w.*)", page.partition("## Practise")[0], re.M)
+    assert 5 <= len(lines) <= 10
+    for line in lines:
+        if line.startswith("cp "):
+            shutil.copy(*shlex.split(line)[1:])
+            continue
+        code, printed = carried_out(words_of(line))
+        assert code == (2 if "--draft" in line else 0), (line, printed[-800:])
+    assert "dpo.html ok signed" in " ".join(printed.split())
 
 
 @pytest.mark.slow

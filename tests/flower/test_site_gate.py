@@ -93,6 +93,33 @@ def test_gate_failed_training_is_booked_and_tells_nothing(error: BaseException, 
     assert booked(home) == 1
 
 
+@pytest.mark.parametrize("error", [None, ValueError(SECRET)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("group_id", SECRET),
+        ("message_id", SECRET),
+        ("message_type", "train.4711"),
+        ("run_id", 4711),
+        ("src_node_id", 4711),
+        ("dst_node_id", 4711),
+    ],
+)
+def test_gate_reply_has_nothing_that_the_app_wrote_into_its_task(
+    field: str, value: Any, error: Exception | None, home: Path
+) -> None:
+    def writing(message: Message, _: Any) -> Message:
+        reply = trained(message, _)
+        message.metadata.__dict__[f"_{field}"] = value
+        if error is not None:
+            raise error
+        return reply
+
+    reply = SiteGate()(task(), context(home), writing)
+    assert "4711" not in repr(reply.metadata)
+    assert reply.has_error() == (error is not None)
+
+
 def test_gate_without_a_home_sends_nothing(tmp_path: Path) -> None:
     assert refused(SiteGate()(task(), context(None), trained))
     assert refused(SiteGate()(task(), context(tmp_path / "nowhere"), trained))

@@ -199,7 +199,7 @@ def test_record_page_example_leaks_as_it_says(
     from audits.run import audit
 
     page = Path("docs/howto/record.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    code, *_ = re.findall(r"```python\n(.*?)```", page, re.S)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs/howto/record.md", "exec"), {})
     found = {f.attack: f for f in audit(Path("exchange"), Plan()).findings}
