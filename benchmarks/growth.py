@@ -24,6 +24,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from attacks import attack_names
+
 HERE = Path(__file__).parent
 ROWS, CONFIGS = HERE / "growth_rows.json", HERE.parent / "configs"
 FAST = 1.2
@@ -65,16 +67,20 @@ class Axis:
 
 SMALL = ("data.csbm.num_nodes=20000", "data.csbm.mu=20000")
 NODES = ("data.csbm.num_nodes={}", "data.csbm.mu={}")
+CLIENTS = (*SMALL, "partition.num_clients={}")
+SHADOWS = ("--only=membership_lira", "--set=audit.num_shadows={}")
 AXES = (
-    Axis("nodes", "fedavg_million", (10_000, 100_000, 1_000_000), NODES),
+    Axis("nodes", "fedavg_million", (10_000, 100_000, 300_000, 1_000_000), NODES),
     Axis("nodes", "two_sums_million", (10_000, 100_000, 1_000_000), NODES),
-    Axis("clients", "fedavg_million", (10, 100, 1_000), (*SMALL, "partition.num_clients={}")),
+    Axis("clients", "fedavg_million", (10, 100, 1_000, 10_000), CLIENTS),
     Axis("users", "nfedgnn_million", (10_000, 100_000, 1_000_000), NODES, None),
     Axis("edges per node", "fedavg_million", (10, 40, 160), (*SMALL, "data.csbm.degree={}")),
     Axis("rounds", "fedavg_million", (3, 12, 48), (*SMALL, "training.rounds={}")),
     Axis("noise trials", "two_sums_million", (10_000, 100_000, 1_000_000), SMALL, ("--trials={}",)),
+    Axis("shadows", "quickstart", (64, 256, 1_024), (), SHADOWS),
+    Axis("attacks", "quickstart", (10, 20, 40), (), ("--only={}",)),
 )
-CURVE_SEEDS = (1, 2, 4)
+CURVE_SEEDS = (1, 2)
 
 
 def profile_command(*arguments: str) -> tuple[float, float, float]:
@@ -102,7 +108,9 @@ def measure_axis(axis: Axis, largest: int) -> Iterator[Measured]:
             yield Measured(axis.name, axis.config, size, "run", *used)
             if axis.audit is not None:
                 (folder,) = Path(root).iterdir()
-                more = [each.format(size) for each in axis.audit]
+                # The attacks are the first ones of the alphabet.
+                shown = attack_names()[:size] if axis.name == "attacks" else [str(size)]
+                more = [each.format(value) for each in axis.audit for value in shown]
                 used = profile_command("audit", str(folder), "--jobs=1", *more)
                 yield Measured(axis.name, axis.config, size, "audit", *used)
 

@@ -19,6 +19,10 @@ os.urandom = source  # before the conftest of a folder that is named on the comm
 def pytest_sessionstart(session: pytest.Session) -> None:
     if session.config.getoption("numprocesses", None):
         return  # this process hands out tests and needs none of these imports, which take seconds
+    from securefg.foundation.collection import import_uncollected, skip_last_collection
+
+    import_uncollected("torch")
+    skip_last_collection()
     import torch
     from hypothesis import settings
 
