@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class ForeignNetwork:
     names: tuple[str, ...]
     exchange: Exchange
     reads_tokens: bool = False
+    _turn: Any = field(default_factory=Lock, compare=False, repr=False)
+    """Attacks run side by side, and a call puts its weights into the one module for a while."""
 
     @classmethod
     def from_path(
@@ -109,18 +112,21 @@ class ForeignNetwork:
 
     def __call__(self, weights: Tensor, samples: Tensor) -> Tensor:
         """Return the scores that the network with these weights gives."""
-        trained = dict(self.module.named_parameters()).keys()  # running means have no gradient
-        parts = {
-            name: (weights if name in trained else weights.detach())[place].reshape(layer.shape)
-            for name, layer, place in zip(
-                self.names, self.exchange.layers, self.exchange.slices.values(), strict=True
-            )
-        }
         if self.reads_tokens and samples.requires_grad:
             raise CannotAttack("the network reads whole numbers, which have no gradient")
         read = samples.long() if self.reads_tokens else samples.to(weights.dtype)
-        found: Tensor = functional_call(self.module, parts, (read,))
+        with self._turn:
+            found: Tensor = functional_call(self.module, self._cut_weights(weights), (read,))
         return found
+
+    def _cut_weights(self, weights: Tensor) -> dict[str, Tensor]:
+        """Return the arrays of a flat row. Running means have no gradient."""
+        trained = dict(self.module.named_parameters()).keys()
+        places = self.exchange.slices.values()
+        return {
+            name: (weights if name in trained else weights.detach())[place].reshape(layer.shape)
+            for name, layer, place in zip(self.names, self.exchange.layers, places, strict=True)
+        }
 
 
 def _first_words(error: Exception) -> str:

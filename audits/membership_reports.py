@@ -26,7 +26,11 @@ from securefg.protocol.secrets import MEMBER
 
 Floats = NDArray[np.float64]
 TENTH: Final = 0.1
-RATES: Final = {"TPR@0.1": 0.1, "TPR@0.01": 0.01, "TPR@0.001": 0.001, "TPR@1e-05": 1e-5}
+RATES: Final = {
+    **{f"TPR@{rate:g}": rate for rate in (0.1, 0.01, 0.001, 1e-5)},
+    **{f"TPR@{rate:g}%": rate / 100 for rate in (50, 20, 10, 1, 0.1, 0.01, 0.001, 1e-5)},
+}
+"""By SACRO-ML's names: version 1 names shares, and version 2 percent."""
 FIXED: Final = (0.0, 0.0001, 0.001, 0.01, 0.1)
 
 
@@ -123,7 +127,12 @@ def as_sacro(tests: list[Test]) -> str:
 
 def _sacro_entry(test: Test) -> dict[str, Any]:
     finding = test.finding
-    params = {"adversary": finding.adversary, "unit": finding.unit, "metric": finding.metric}
+    params = {
+        "adversary": finding.adversary,
+        "unit": finding.unit,
+        "metric": finding.metric,
+        "threshold": "ACC, TPR, FPR and Advantage are at the best threshold of this test",
+    }
     metadata = {
         "securefg_version": securefg.__version__,
         "sacroml_version": "",
@@ -152,15 +161,15 @@ def _sacro_metrics(test: Test) -> dict[str, Any]:
         **{name: curve.tpr_at(rate) for name, rate in RATES.items()},
         "n_pos_test_examples": curve.members,
         "n_neg_test_examples": curve.others,
-        "fpr": curve.fpr.tolist(),
-        "tpr": curve.tpr.tolist(),
+        "fpr": [0.0, *curve.fpr.tolist()],  # its plots interpolate from the origin on
+        "tpr": [0.0, *curve.tpr.tolist()],
     }
 
 
 def _tail_difference(test: Test) -> tuple[float, float]:
     """Return the share of members in the highest tenth less that in the lowest, and its chance."""
     order = np.argsort(test.scores, kind="stable")
-    count = max(1, int(TENTH * len(order)))
+    count = math.ceil(TENTH * len(order))
     low, high = test.truth[order[:count]].mean(), test.truth[order[-count:]].mean()
     share = float(test.truth.mean())
     spread = math.sqrt(2 * share * (1 - share) / count)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         run,
     )
     from securefg.privacy.calculator import compute_epsilon, find_noise
+    from securefg.privacy.sample_training import train_privately
     from securefg.protocol.recording import record
 
 __version__ = "0.2.0"
@@ -49,11 +50,13 @@ __all__ = [
     "open_run",
     "record",
     "run",
+    "train_privately",
 ]
 _OUTSIDE_API = {
     "compute_epsilon": "securefg.privacy.calculator",
     "find_noise": "securefg.privacy.calculator",
     "record": "securefg.protocol.recording",
+    "train_privately": "securefg.privacy.sample_training",
 }
 """Names that do not wait for `securefg.api`, which loads all of training."""
 

@@ -106,7 +106,7 @@ class Poc:
             cwd=self.out,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=600,
             check=False,
         )
         if done.returncode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from securefg.foundation.streams import derive_seed, numpy_stream
 from securefg.protocol.codec import Clients
 from securefg.secagg.prg import Keystream
 from securefg.secagg.secret import RandomBytes
+
+BLOCK: Final = 2**15
+"""Uniforms for the radius, and as many for the angle, that are turned into normals at a time."""
 
 
 class NoiseSource(Protocol):
@@ -42,10 +45,12 @@ class SystemNoise:
     protects = True
 
     def normal(self, shape: torch.Size, clients: Clients, name: tuple[str | int, ...]) -> Tensor:
-        """Return normals of `shape` under a fresh key."""
-        words = _words_per_client(shape)
-        bits = np.frombuffer(Keystream.fresh().read(8 * shape[0] * words), dtype=np.uint64)
-        return _box_muller(bits.reshape(shape[0], words), shape)
+        """Return normals of `shape` under a fresh key, drawn in blocks that a cache holds."""
+        normals = torch.empty(shape, dtype=torch.float64)
+        stream = Keystream.fresh()
+        for block in torch.split(normals.view(-1), 2 * BLOCK):
+            _fill_block(block, stream.read)
+        return normals
 
     def generator(self, clients: Clients, name: tuple[str | int, ...]) -> np.random.Generator:
         """Return a generator seeded by the system, for draws that protect nothing."""
@@ -82,6 +87,21 @@ class SeededNoise:
     def random_bytes(self, clients: Clients, name: tuple[str | int, ...]) -> RandomBytes:
         """Return a reader of seeded bytes, which protect nothing."""
         return self.generator(clients, name).bytes
+
+
+def _fill_block(block: Tensor, read: RandomBytes) -> None:
+    """Overwrite a row of float64 with normals, as `_box_muller` makes them of 53-bit uniforms.
+
+    No seed draws them again, so they may come from PyTorch's faster functions, whose last bit
+    differs between machines.
+    """
+    half = -(-len(block) // 2)
+    bits = np.frombuffer(read(16 * half), dtype=np.uint64) >> np.uint64(11)
+    uniform = torch.from_numpy(bits.astype(np.float64)).add_(0.5).mul_(2.0**-53)
+    radius, angle = uniform[:half].log_().mul_(-2.0).sqrt_(), uniform[half:].mul_(2.0 * math.pi)
+    torch.mul(radius, angle.cos(), out=block[:half])
+    rest = len(block) - half
+    torch.mul(radius[:rest], angle[:rest].sin_(), out=block[half:])
 
 
 def _random_bits(key: int, low: int, high: int, words: int) -> NDArray[np.uint64]:

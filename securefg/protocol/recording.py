@@ -126,7 +126,7 @@ class Recording:
         if not to:
             raise ConfigError("send: found no clients; expected the numbers of the receivers")
         flat = self._flatten_arrays(arrays)
-        digest = hashlib.sha256(flat.row.tobytes()).digest()
+        digest = hashlib.sha256(flat.row.data).digest()
         if self._sent.setdefault(_check_number("round", round), digest) != digest:
             raise ConfigError(
                 f"round {round}: found a second, different sent model; expected one per round: "
@@ -236,7 +236,9 @@ class Recording:
         floats = {layer.name: named[layer.name] for layer in self._layers}
         wide = {array.dtype for array in floats.values()} <= {np.dtype("f2"), np.dtype("f4")}
         kind = np.float32 if wide else np.float64
-        row = np.concatenate([array.reshape(-1).astype(kind) for array in floats.values()])
+        row = np.empty(sum(array.size for array in floats.values()), kind)
+        parts = [array.reshape(-1) for array in floats.values()]
+        np.concatenate(parts, out=row, casting="same_kind")
         return Flat(row, {name: a for name, a in named.items() if name not in floats})
 
 

@@ -33,6 +33,9 @@ NO_DEFENCE: Final = "plain"
 GATE_DEFENCE: Final = "local_gaussian"
 """The defence of updates that pass a site's gate (`SecurefgFilter`)."""
 
+SAMPLE_DEFENCE: Final = "dp_sgd"
+"""The defence of single samples in another framework's training (`train_privately`)."""
+
 
 @cache
 def shipped_defences() -> dict[str, str]:

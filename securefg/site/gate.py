@@ -126,8 +126,9 @@ class Gate:
                 values = _undo_counts(start, update, is_change=is_change)
                 _check_alike(start, values)
                 noised = self._noise_change(start, values, is_change=is_change)
-                sent = noised if sends_change else _flatten_arrays(start) + noised
-                left = _shape_arrays(sent, start)
+                if not sends_change:
+                    _add_arrays(noised, start)
+                left = {name: _to_type(part, start[name]) for name, part in _cut_row(noised, start)}
             except Exception as error:
                 raise UpdateRefused(f"{type(error).__name__}: {error}") from error
             fixed = {
@@ -140,10 +141,14 @@ class Gate:
             raise
 
     def _noise_change(self, base: Arrays, update: Arrays, *, is_change: bool) -> Tensor:
-        """Return the clipped and noised change. NaN and infinities count as 0 in the clip."""
-        change = _flatten_arrays(update)
+        """Return the clipped and noised change. NaN and infinities count as 0 in the clip.
+
+        Rows of float64 are long: each is written once and changed in place.
+        """
+        change = _make_row(base)
+        _add_arrays(change, update)
         if not is_change:
-            change = change - _flatten_arrays(base)
+            _add_arrays(change, base, sign=-1)
         return self.rule.apply(change[None], SystemNoise(), _ONE, (self.field,))[0]
 
     def _check_room(self, base: Arrays) -> None:
@@ -151,8 +156,7 @@ class Gate:
         came, the clip and the noise are known to everybody."""
         sigma = self.rule.stddev(torch.Size([1]))
         for name, value in base.items():
-            start = float(_to_exact(value).abs().max()) if math.prod(value.shape) > 0 else 0.0
-            if not start + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
+            if not _largest_in(value) + self.rule.clip_l2 + TAILS * sigma < _largest_number(value):
                 raise PrivacyError(
                     f"{name!s:.60}: found noise of standard deviation {sigma:g}; "
                     f"expected less, so that it fits into {value.dtype}; nothing was sent"
@@ -267,29 +271,50 @@ def _is_floating(value: object) -> bool:
     return type(value) is np.ndarray and value.dtype in (np.float16, np.float32, np.float64)
 
 
-def _flatten_arrays(arrays: Arrays) -> Tensor:
-    """Everything in one row of float64, in the order of the names."""
-    return torch.cat([_to_exact(arrays[name]).reshape(-1) for name in sorted(arrays)])
+def _make_row(like: Arrays) -> Tensor:
+    """Return a row of zeros for all numbers of these arrays."""
+    size = sum(math.prod(value.shape) for value in like.values())
+    return torch.zeros(size, dtype=torch.float64)
 
 
-def _to_exact(value: Array) -> Tensor:
+def _cut_row(row: Tensor, like: Arrays) -> list[tuple[str, Tensor]]:
+    """Return the row's parts by name, in the order of the names. They share its memory."""
+    names, parts, start = sorted(like), [], 0
+    for name in names:
+        end = start + math.prod(like[name].shape)
+        parts.append((name, row[start:end].view(tuple(like[name].shape))))
+        start = end
+    return parts
+
+
+def _add_arrays(row: Tensor, arrays: Arrays, sign: int = 1) -> None:
+    """Add arrays to a row, or take them off, in place."""
+    for name, part in _cut_row(row, arrays):
+        part.add_(_as_tensor(arrays[name]), alpha=sign)
+
+
+def _as_tensor(value: Array) -> Tensor:
+    """Return an array as a tensor, without a copy where that is possible."""
     if isinstance(value, Tensor):
-        return value.detach().cpu().double()
-    return torch.from_numpy(np.array(value, dtype=np.float64))
+        return value.detach().cpu()
+    return torch.from_numpy(np.require(value, requirements=["C", "W"]))
 
 
-def _shape_arrays(flat: Tensor, like: Arrays) -> dict[str, Array]:
-    """Cut as `_flatten_arrays` joined, with the types of `like`."""
-    sizes = [math.prod(like[name].shape) for name in sorted(like)]
-    parts = dict(zip(sorted(like), torch.split(flat, sizes), strict=True))
-    return {name: _to_type(parts[name], like[name]) for name in like}
+def _largest_in(value: Array) -> float:
+    """Return the largest absolute value, or NaN where there is one."""
+    if math.prod(value.shape) == 0:
+        return 0.0
+    low, high = torch.aminmax(_as_tensor(value).double())
+    return max(abs(float(low)), abs(float(high)))
 
 
 def _to_type(part: Tensor, like: Array) -> Array:
-    """The noised numbers in the type of `like`; one beyond it becomes its largest number."""
+    """Return the noised numbers in the type of `like`; one beyond it becomes its largest number."""
     largest = _largest_number(like)
-    shaped = part.clamp(-largest, largest).reshape(tuple(like.shape))
-    return shaped.to(like.dtype) if isinstance(like, Tensor) else _cast_part(shaped, like)
+    part.clamp_(-largest, largest)
+    if isinstance(like, Tensor):
+        return part.to(like.dtype, copy=True)
+    return _cast_part(part, like)
 
 
 def _largest_number(like: Array) -> float:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import securefg
+
 PEERS = Path("benchmarks/peers")
 
 
@@ -20,8 +22,9 @@ PEERS = Path("benchmarks/peers")
 def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import importlib
 
-    monkeypatch.setattr(sys, "path", [str(PEERS.resolve()), *sys.path])
-    names = ("defences", "transformer_cost")
+    folders = [str(PEERS.resolve()), str((PEERS / "hello_pt").resolve())]
+    monkeypatch.setattr(sys, "path", [*folders, *sys.path])
+    names = ("defences", "model", "transformer_cost", "utility_sweep")
     kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
     for name in names:
@@ -35,6 +38,34 @@ def test_table_of_defences_is_what_the_stored_rows_say(peers: Any) -> None:
     page = Path("docs/research/other_defences.md").read_text()
     assert table in page
     assert {peer.key for peer in peers.defences.PEERS} | {"fedgraph"} == rows.keys()
+
+
+def test_page_has_the_stored_table_of_the_sweep(peers: Any) -> None:
+    rows = json.loads((PEERS / "sweep_figures.json").read_text())
+    assert peers.utility_sweep.table_text(rows) in Path("docs/howto/epsilon.md").read_text()
+
+
+@pytest.mark.parametrize("unit", ["client", "record"])
+def test_sweep_noise_keeps_the_epsilon_of_its_unit(peers: Any, unit: str) -> None:
+    sweep = peers.utility_sweep
+    noise = sweep.Cell(10, 3, unit, 8.0).find_noise()
+    plan = {"nodes": 144, "rounds": 3, "clip": sweep.CLIP, "noise": noise}
+    if unit == "record":
+        plan |= {"batch": sweep.BATCH, "steps": sweep.count_steps(144)}
+    epsilons = {row.unit: row.epsilon for row in securefg.compute_epsilon(**plan)}
+    assert 7.5 < epsilons[unit] <= 8.0
+
+
+@pytest.mark.parametrize("unit", ["nothing", "client", "record"])
+def test_sweep_cell_of_a_round_gives_an_accuracy(
+    peers: Any, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = peers.utility_sweep
+    few = {site: tuple(part[:20] for part in sweep.load_part(site, 2)) for site in (0, 1, None)}
+    monkeypatch.setattr(sweep, "load_part", lambda site, sites: few[site])
+    cell = sweep.Cell(2, 1, unit, 8.0)
+    assert 0 <= cell.play(0, 1.0, tmp_path) <= 1
+    assert (tmp_path / "site-0").is_dir() == (unit == "client")
 
 
 def test_true_epsilon_of_the_classical_formula_is_above_its_claim(peers: Any) -> None:

@@ -10,6 +10,7 @@ sample. All clients of a host train at once: the first axis is the client.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,23 +186,46 @@ def train_module(
     num_samples  the public number by which steps are divided, at least n
     """
     watched = watch_module(module)
-    rows = inputs[0].detach().requires_grad_()  # PyTorch warns of hooks below which nothing is
     rate = plan.lr / (plan.sampling * num_samples)
     for step in range(plan.num_steps):
-        watched.zero_grad()
-        if len(rows):
-            logits = watched(rows, *inputs[1:])
-            torch.autograd.backward(cross_entropy(logits, labels, reduction="sum"))
-        clipped = clip_l2(_grad_samples(module, len(rows)), plan.clip_l2, "row")
-        drawn = noise.normal(torch.Size((1, len(rows))), clients, (*name, "sample", step))
-        chosen = drawn[0].to(clipped.device) < float(ndtri(plan.sampling))
-        total = clipped[0][chosen].sum(0)
+        drawn = noise.normal(torch.Size((1, len(inputs[0]))), clients, (*name, "sample", step))
+        chosen = drawn[0].to(inputs[0].device) < float(ndtri(plan.sampling))
+        total = _sum_drawn(watched, inputs, labels, chosen, plan.clip_l2)
         normals = noise.normal(total[None].shape, clients, (*name, "noise", step))[0]
         total = total + plan.noise_multiplier * plan.clip_l2 * normals.to(total)
         moved = parameters_to_vector(_trained_parameters(module)).detach()
         vector_to_parameters(moved - (rate * total).to(moved.dtype), _trained_parameters(module))
     watched.remove_hooks()
     _forget_gradients(module)
+
+
+def _sum_drawn(
+    watched: Any, inputs: tuple[Tensor, ...], labels: Tensor, chosen: Tensor, bound: float
+) -> Tensor:
+    """Return the sum of the chosen rows' clipped gradients.
+
+    Rows that come with nothing else are read alone, so that only the chosen ones are computed.
+    """
+    rows, kept = inputs[0].detach(), chosen
+    if len(inputs) == 1:
+        rows, labels, kept = rows[chosen], labels[chosen], torch.ones_like(chosen[chosen])
+    watched.zero_grad()
+    if len(rows):
+        _backpropagate(watched, (rows, *inputs[1:]), labels)
+    clipped = clip_l2(_grad_samples(watched._module, len(rows)), bound, "row")
+    return clipped[0][kept].sum(0)
+
+
+def _backpropagate(watched: Any, inputs: tuple[Tensor, ...], labels: Tensor) -> None:
+    """Let Opacus note every row's gradient. PyTorch warns of hooks below which nothing wants a
+    gradient: rows want one, and tokens cannot."""
+    rows = inputs[0].detach().clone()
+    if rows.is_floating_point():
+        rows.requires_grad_()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
+        scores = watched(rows, *inputs[1:])
+        torch.autograd.backward(cross_entropy(scores, labels, reduction="sum"))
 
 
 def watch_module(module: nn.Module) -> Any:
@@ -291,8 +315,7 @@ def refuse_where_gradients_are_not_the_samples(
     watched = watch_module(module)
     try:
         watched.zero_grad()
-        logits = watched(rows.detach().clone().requires_grad_(), *inputs[1:])
-        torch.autograd.backward(cross_entropy(logits, labels, reduction="sum"))
+        _backpropagate(watched, inputs, labels)
         sample_gradients = _grad_samples(module, len(rows))[0]
     except (RuntimeError, ValueError, IndexError):
         sample_gradients = rows.new_zeros(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,13 @@ import attacks.network_inversion as inversion
 from attacks.base import CannotAttack
 from audits.findings.record import Finding, Verdict
 from audits.foreign import ForeignTruth
+from audits.foreign_network import ForeignNetwork
 from audits.games.trained_members import trained_members
 from audits.plan import Plan
 from audits.run import audit
 from securefg.cli.main import app
 from securefg.foundation.errors import ConfigError
-from securefg.protocol.exchange import Claim
+from securefg.protocol.exchange import Claim, Exchange, Layer, Upload
 from securefg.protocol.transcript import Adversary
 from tests.unit.audits.foreign_networks import HERE, Convolutions, Words, draw_digits, write_record
 
@@ -169,3 +172,32 @@ def test_audit_command_takes_network_and_data(two_sites: Path) -> None:
     result = CliRunner().invoke(app, [*words, "--fail-on", "LEAK"])
     assert result.exit_code == 1
     assert "network members" in result.output
+
+
+class Slow(torch.nn.Linear):
+    """A layer that others can overtake between its two uses of the weights."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = super().forward(x)
+        time.sleep(0.02)
+        return before - super().forward(x)
+
+
+def test_network_called_side_by_side_keeps_its_weights() -> None:
+    layers = (Layer(name="weight", shape=(2, 3)),)
+    exchange = Exchange(
+        name="x", clients=1, classes=2, layers=layers, upload=Upload(kind="m.Update", field="w")
+    )
+    net = ForeignNetwork(Slow(), ("weight",), exchange)
+
+    def call(value: int) -> tuple[float, bool]:
+        weights = torch.full((6,), float(value), requires_grad=value % 2 == 0)
+        scores = net(weights, torch.ones(1, 3))
+        return float(scores.detach().abs().max()), scores.requires_grad
+
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(call, range(16)))
+    assert outputs == [(0.0, value % 2 == 0) for value in range(16)]

@@ -37,8 +37,12 @@ OF_LEAKPRO = {
     "fn": list,
 }
 """The fields of LeakPro's MIAResultSchema, and their types."""
-OF_SACRO = {"AUC", "P_HIGHER_AUC", "ACC", "Advantage", "FDIF01", "PDIF01", "TPR@0.1", "TPR@1e-05"}
-"""The metrics of every instance that SACRO-ML's report formatter reads."""
+OF_SACRO = {
+    *("AUC", "P_HIGHER_AUC", "ACC", "Advantage", "FDIF01", "PDIF01"),
+    *("TPR@0.1", "TPR@0.01", "TPR@0.001", "TPR@1e-05"),
+    *("TPR@0.1%", "TPR@0.01%", "TPR@0.001%", "TPR@1e-05%"),
+}
+"""The metrics of every instance that the reports of SACRO-ML 1 and 2 read."""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +68,8 @@ def test_sacro_report_has_the_metrics_that_its_formatter_reads(record: Path) -> 
     assert metrics.keys() >= OF_SACRO
     assert metrics["AUC"] > 0.7
     assert metrics["P_HIGHER_AUC"] < 0.01
+    assert metrics["TPR@0.1"] == metrics["TPR@10%"] >= metrics["TPR@0.1%"]
+    assert (metrics["fpr"][0], metrics["tpr"][0]) == (0, 0)
     assert metrics["n_pos_test_examples"] == metrics["n_neg_test_examples"]
 
 

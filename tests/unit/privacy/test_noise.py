@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from securefg.privacy.noise import NoiseSource, SeededNoise, SystemNoise, _box_muller
+from securefg.privacy.noise import (
+    BLOCK,
+    NoiseSource,
+    SeededNoise,
+    SystemNoise,
+    _box_muller,
+    _fill_block,
+)
 from securefg.protocol.codec import Clients
 
 NAME = ("m.Update", "weights", 1, 1)
@@ -65,6 +72,25 @@ def test_numbers_come_in_the_shape_asked_and_in_double(
 @SOURCES
 def test_no_number_occurs_twice(source: NoiseSource) -> None:
     assert len(torch.unique(draw(source, 5, 1003))) == 5015
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+def test_block_has_the_numbers_of_box_muller(count: int) -> None:
+    rng = np.random.default_rng(3)
+    words = -(-count // 2) * 2
+    bits = rng.integers(2**64, size=words, dtype=np.uint64)
+    block = torch.empty(count, dtype=torch.float64)
+    _fill_block(block, lambda size: bits.tobytes()[:size])
+    wanted = _box_muller(bits[None], torch.Size((1, words)))[0, :count]
+    assert torch.allclose(block, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_blocks_of_system_noise_share_no_number() -> None:
+    drawn = draw(SystemNoise(), 1, 5 * BLOCK + 3)[0]
+    assert len(torch.unique(drawn)) == len(drawn)
+    first, second, third = drawn[: 4 * BLOCK].numpy().reshape(4, BLOCK)[:3]
+    for one, other in [(first, second), (first, third), (first**2, second**2)]:
+        assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(BLOCK)
 
 
 @settings(max_examples=40)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -396,6 +397,38 @@ def test_jobs_at_the_same_time_do_not_spend_the_same_budget(home: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         passed = list(pool.map(send_job, range(6)))
     assert sum(passed) == len(SiteBooks(home).releases()) == 2
+
+
+def test_gate_processes_at_once_send_no_more_than_max_rounds(home: Path) -> None:
+    change_floor(home, "max_rounds: 50", "max_rounds: 2")
+    together = threading.Barrier(4)
+
+    def pass_one() -> bool:
+        together.wait()
+        try:
+            through(home, weights())
+        except JobRefused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        passed = [done.result() for done in [pool.submit(pass_one) for _ in range(4)]]
+    rounds = [line["request"]["round"] for line in SiteBooks(home).releases()]
+    assert sum(passed) == 2
+    assert rounds == [1, 2]
+
+
+def test_gate_restart_after_booking_books_the_update_anew(home: Path) -> None:
+    """A process that ends between the books and the reply has spent, whatever left."""
+
+    def end_process() -> Update:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Gate.of(home, 1.0, 2.0, "replace_one").pass_on("job-1", MODEL, end_process)
+    again = Gate.of(home, 1.0, 2.0, "replace_one")
+    again.pass_on("job-1", MODEL, lambda: Update(trained(), is_change=False))
+    assert [line["request"]["round"] for line in SiteBooks(home).releases()] == [1, 2]
 
 
 @pytest.mark.parametrize("missing", [POLICY_FILE, "ledger.jsonl", "ledger.jsonl.head"])
