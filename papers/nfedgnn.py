@@ -212,8 +212,9 @@ ENTRIES = (
         "0. The GAT has 10, and 1 on Chameleon and Squirrel. CNFGNN is run in an exact form: "
         "users who lack a word share one row and one state of Adam. Weight decay is the only "
         "gradient of such a row, and Adam turns it into steps of the learning rate. The paper says "
-        "that nFedGNN outperforms CNFGNN everywhere. On Cora that holds with weight decay alone. "
-        "Wiki-CS, a part of Figure 6, cannot be run: we do not have its files.",
+        "that nFedGNN outperforms CNFGNN everywhere. With weight decay it does. Without, CNFGNN is "
+        "better on Cora and CiteSeer. Wiki-CS, a part of Figure 6, cannot be run: we do not have "
+        "its files.",
     ),
     Entry(
         name="nfedgnn-lambda-gat",
