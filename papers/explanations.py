@@ -80,7 +80,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Three clients leave 19 to 21 % of the nodes with nobody, and the edges to them. The paper "
         "does not say whether its subgraphs cover the graph. With more clients, which leave 1 % at "
         "most, ours is within 1.5 points",
-        "Cora Federated",
+        "Cora Fed",
     ),
     Explanation("fedgl-table5", OTHER_SPLIT, "Wiki"),
     Explanation("fedgl-table5", ACM_JUMPS, "ACM"),

@@ -156,7 +156,7 @@ def _words_for(cell: Cell, run: RunFacts) -> list[str]:
     if clauses := other_clauses(cell.best.stopped_by):
         return clauses
     more_noise = _is_on(NOISE, run) and _stops_leaks(NOISE, cell)
-    return ["more noise, that is a smaller epsilon" if more_noise else "no remedy is known"]
+    return ["a smaller epsilon (privacy.target_epsilon)" if more_noise else "no remedy is known"]
 
 
 def _make_remedy(

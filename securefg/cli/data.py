@@ -54,6 +54,7 @@ def check(
         print_complaint(f"{len(checked.lines)} lines of faults in all")
     if draft is not None:
         write_settings(checked.settings, draft)
+        typer.echo(f"wrote {draft}: read it, then `securefg data prepare {folder} OUT`", err=True)
     if checked.lines and checked.settings != given:
         typer.echo(DRAFTED)
         typer.echo(settings_text(checked.settings), nl=False)

@@ -92,7 +92,7 @@ def _make_verdict(results: Results, unit: Unit, claim: ClaimedEpsilon) -> Verdic
         tone=tone,
         symbol="void" if tone == "void" else f"ε = {epsilon_text(claim.epsilon)}",
         sentence=_claim_sentence(results, tone, unit, claim),
-        meaning=_claim_meaning(unit, chance) if tone in ("bounded", "weak") else "",
+        meaning=_claim_meaning(unit, claim.relation, chance) if tone in ("bounded", "weak") else "",
         fields=claim.because,
     )
 
@@ -125,11 +125,16 @@ def _claim_sentence(results: Results, tone: Tone, unit: Unit, claim: ClaimedEpsi
     return f"Epsilon = {bound}: {about}.{beside}"
 
 
-def _claim_meaning(unit: Unit, chance: float) -> str:
+def _claim_meaning(unit: Unit, relation: str, chance: float) -> str:
     """Return the claim's meaning in words, rounded up, as every bound on the page."""
+    article = "an" if unit == "edge" else "a"
+    asked = {
+        "replaced": f"which of two candidates {article} {unit} is",
+        "removed, added or changed": f"whether {article} {unit} was there, or was changed",
+    }.get(relation, f"whether {article} {unit} was there")
     most = math.ceil(chance * 1000 - 1e-9) / 10
     start = "So large a bound hardly protects. It lets" if chance > WEAK else "It lets"
     return (
-        f"{start} whoever sees all uploads be right about which of two equally likely candidates "
-        f"{'an' if unit == 'edge' else 'a'} {unit} is with a probability of up to {most:.1f}%."
+        f"{start} whoever sees all uploads be right about {asked}, if both are equally likely, "
+        f"with a probability of up to {most:.1f}%."
     )

@@ -176,7 +176,8 @@ def _opened_sums(folder: RunFolder) -> Check:
         kept = check_opened(folder)
     except RunFolderError as error:
         return Check("sums", str(error))
-    return Check("sums", "", f"{kept} opened sums are kept; the transcript has them")
+    note = f"{kept} opened sums are kept; the transcript has them" if kept else "none was opened"
+    return Check("sums", "", note)
 
 
 def _against_the_data(folder: RunFolder) -> list[Check]:

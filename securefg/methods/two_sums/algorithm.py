@@ -352,7 +352,7 @@ def suits_scene(scene: Scene) -> Suit | None:
 
 METHOD = Method(
     name="two_sums",
-    summary="a common classifier from two noisy sums under masks: epsilon per node, one round",
+    summary="a common classifier from one or two noisy sums: epsilon per node, one round",
     settings=Settings,
     messages=(AskSums, ClassSums, AskMoments, Products, Model),
     replies={AskSums: ClassSums, AskMoments: Products},

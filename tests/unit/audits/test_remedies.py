@@ -52,7 +52,7 @@ def test_remedy_that_is_on_is_not_offered() -> None:
 def test_run_with_noise_is_told_that_more_noise_helps() -> None:
     noised = FACTS.model_copy(update={"noise": "epsilon 8"})
     (remedy,) = answer(leak(stopped_by="noise on the rows; masks do not"), facts=noised).remedies
-    assert (remedy.key, remedy.words) == ("", "more noise, that is a smaller epsilon")
+    assert (remedy.key, remedy.words) == ("", "a smaller epsilon (privacy.target_epsilon)")
     (remedy,) = answer(leak(stopped_by="masks do not"), facts=noised).remedies
     assert remedy.words == "no remedy is known"
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from securefg.data.graph import Graph
 from securefg.data.shard import Shard, shards
 from securefg.federation.roles import Site
+from securefg.foundation.errors import ConfigError
 from securefg.methods.two_sums.algorithm import AskMoments, AskSums
 from securefg.privacy.accountants import steps_for
 from securefg.privacy.defences.distributed_discrete import DistributedDiscrete, round_rows
@@ -151,6 +152,12 @@ DP_SGD = {"clip_l2": 0.3, "noise_multiplier": 1.5, "sampling": 1.0, "num_samples
 def trained(steps: int = 1) -> Experiment:
     method = {"name": "fedavg", "network": "MLP", "weighting": "equal", "upload": "update"}
     return experiment(method, {}, dp_sgd=DP_SGD, weight_decay=0, local_epochs=steps)
+
+
+def test_make_policy_noisy_training_refuses_second_noise() -> None:
+    method = {"name": "fedavg", "network": "MLP", "weighting": "equal", "upload": "update"}
+    with pytest.raises(ConfigError, match=r"noise from training\.dp_sgd; allowed beside it"):
+        experiment(method, {**LOCAL, "unit": "row"}, dp_sgd=DP_SGD, weight_decay=0)
 
 
 def starting_point(x: Experiment) -> Message:
