@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import checkout  # noqa: F401  (before what lies in papers)
 import numpy as np
 import torch
 from torch import Tensor

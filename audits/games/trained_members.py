@@ -68,7 +68,7 @@ def trained_members(
             clients=chosen.clients,
         ),
         metric="AUC over samples that a client trained on and samples that it never had"
-        + _shift_words(chosen),
+        f"{_shift_words(chosen)}",
         unit="sample",
         truth=chosen.is_member.astype(np.int64),
     )
