@@ -44,6 +44,7 @@ API = {
             "securefg/reports/objects.py",
             "securefg/runs/observing.py",
             "securefg/privacy/calculator.py",
+            "securefg/privacy/sample_training.py",
             "securefg/protocol/recording.py",
         ),
     ),

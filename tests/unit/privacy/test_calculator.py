@@ -132,7 +132,8 @@ def test_epsilon_page_commands_print_what_it_says() -> None:
 
 
 def test_epsilon_page_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", Path("docs/howto/epsilon.md").read_text(), re.S)
+    page = Path("docs/howto/epsilon.md").read_text()
+    _, code = re.findall(r"```python\n(.*?)```", page, re.S)  # the first one trains a network
     exec(code, {"securefg": securefg})
     assert "4.836" in capsys.readouterr().out
 
