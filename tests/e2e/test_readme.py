@@ -23,9 +23,9 @@ PAGES = {"docs/howto/audit.md": 11, "README.md": 8}  # and their least number of
 FIGURES = {
     ".793": ("docs/reference/commands.md", "2,708 of Cora"),
     ".736": ("docs/reference/commands.md", "2,708 of Cora"),
-    "1.04": ("docs/research/benchmarks.md", "messages, ledger and transcript"),
+    "1.1": ("docs/research/benchmarks.md", "messages, ledger and transcript"),
     "5.3": ("docs/research/benchmarks.md", "Flower's SecAgg+ over ours, CPU: upload stage"),
-    "6.41": ("docs/research/benchmarks.md", "a round of a million users by the command"),
+    "2.8": ("docs/research/benchmarks.md", "a round of a million users by the command"),
 }
 
 
