@@ -23,6 +23,7 @@ PAGES = {"docs/howto/audit.md": 11, "README.md": 8}  # and their least number of
 FIGURES = {
     ".793": ("docs/reference/commands.md", "2,708 of Cora"),
     ".736": ("docs/reference/commands.md", "2,708 of Cora"),
+    ".771": ("docs/reference/commands.md", "2,708 of Cora"),
     "1.1": ("docs/research/benchmarks.md", "messages, ledger and transcript"),
     "5.3": ("docs/research/benchmarks.md", "Flower's SecAgg+ over ours, CPU: upload stage"),
     "2.8": ("docs/research/benchmarks.md", "a round of a million users by the command"),
